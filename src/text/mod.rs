@@ -1,0 +1,1 @@
+//! Text that leaves the daemon: redaction of secrets, sanitising for terminals and logs, near names.

@@ -1,0 +1,3 @@
+//! A scriptable MCP server for tests and benches.
+
+fn main() {}
