@@ -17,9 +17,17 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod api;
+pub mod call;
+pub mod catalog;
 pub mod cli;
 pub mod config;
+pub mod daemon;
 pub mod environment;
 pub mod name;
+pub mod paths;
+pub mod server;
+pub mod supervisor;
+pub mod telemetry;
 pub mod text;
 pub mod wire;

@@ -1,1 +1,12 @@
-//! Text that leaves the daemon: redaction of secrets, sanitising for terminals and logs, near names.
+//! Text that leaves the daemon: redaction of secrets, sanitising for terminals and logs, near names. Imports nothing
+//! of this crate.
+
+mod nearest;
+mod redact;
+mod sanitize;
+mod surrogates;
+
+pub use nearest::nearest;
+pub use redact::Redactor;
+pub use sanitize::{one_line, sanitize, truncate};
+pub use surrogates::repair_surrogates;

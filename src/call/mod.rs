@@ -1,0 +1,13 @@
+//! One call from its name to its result: find the tool, send, cancel, shape. May import the servers' row and below.
+//!
+//! Always true: a call ends in the server's answer or in a [`CallError`], within its time; arguments and results are
+//! the sender's own bytes; nothing is sent for a tool that the catalog doesn't offer.
+
+mod caller;
+mod error;
+mod media;
+pub mod shape;
+
+pub use caller::{Caller, Request, Route, Target};
+pub use error::CallError;
+pub use media::{MediaError, MediaStore, Saved};

@@ -1,0 +1,190 @@
+use serde_json::{Value, json, value::RawValue};
+
+use super::*;
+use crate::name::ToolName;
+
+const FORMAT: &str = "mcp_{server}_{tool}";
+
+fn listed(definition: &Value) -> ListedTool {
+    ListedTool {
+        name: ToolName::new(definition["name"].as_str().unwrap()),
+        definition: RawValue::from_string(definition.to_string()).unwrap().into(),
+    }
+}
+
+fn tool(name: &str) -> ListedTool {
+    listed(
+        &json!({"name": name, "description": "does it", "inputSchema": {"type": "object", "properties": {}}}),
+    )
+}
+
+struct Server {
+    name: ServerName,
+    policy: ToolsPolicy,
+    tools: Vec<ListedTool>,
+    capabilities: (bool, bool),
+}
+
+fn server(name: &str, tools: &[&str]) -> Server {
+    Server {
+        name: name.into(),
+        policy: ToolsPolicy::default(),
+        tools: tools.iter().map(|name| tool(name)).collect(),
+        capabilities: (false, false),
+    }
+}
+
+fn build(servers: &[Server], previous: &Catalog) -> Catalog {
+    let servers: Vec<ServerTools<'_>> = servers
+        .iter()
+        .map(|server| ServerTools {
+            server: &server.name,
+            policy: &server.policy,
+            parallel_safe: false,
+            tools: &server.tools,
+            has_resources: server.capabilities.0,
+            has_prompts: server.capabilities.1,
+        })
+        .collect();
+    Catalog::build(&servers, FORMAT, previous)
+}
+
+fn names(catalog: &Catalog) -> Vec<&str> {
+    catalog.tools().iter().map(|tool| tool.name.as_str()).collect()
+}
+
+#[test]
+fn the_generation_moves_only_when_the_list_really_changed() {
+    let first = build(
+        &[server("a", &["x", "y"]), server("b", &["z"])],
+        &Catalog::empty(),
+    );
+    assert_eq!(
+        (first.generation(), names(&first)),
+        (1, vec!["mcp_a_x", "mcp_a_y", "mcp_b_z"])
+    );
+
+    let shuffled = build(&[server("b", &["z"]), server("a", &["y", "x"])], &first);
+    assert_eq!(shuffled.generation(), 1, "B47");
+    assert_eq!(shuffled.hermes_tools_json(), first.hermes_tools_json());
+    assert_eq!(shuffled.mcp_list_result(), first.mcp_list_result());
+
+    let mut changed = server("b", &["z"]);
+    changed.tools = vec![listed(
+        &json!({"name": "z", "description": "does something else"}),
+    )];
+    assert_eq!(
+        build(&[server("a", &["x", "y"]), changed], &shuffled).generation(),
+        2
+    );
+}
+
+#[test]
+fn what_a_filter_excludes_is_not_in_the_table() {
+    let mut gh = server("gh", &["list_issues", "delete_repo"]);
+    gh.policy.include = Some(vec!["list_*".into(), "lits_issues".into()]);
+    let catalog = build(&[gh], &Catalog::empty());
+    assert_eq!(names(&catalog), ["mcp_gh_list_issues"]);
+    assert!(
+        catalog.route("mcp_gh_delete_repo").is_none() && catalog.find("gh", "delete_repo").is_none(),
+        "B43"
+    );
+    assert_eq!(
+        catalog.warnings(),
+        [
+            "tools.include of server 'gh' names 'lits_issues', which it does not have; did you mean 'list_issues'?"
+        ]
+    );
+
+    let mut nothing = server("gh", &["a", "b"]);
+    nothing.policy.include = Some(Vec::new());
+    nothing.capabilities = (true, false);
+    let catalog = build(&[nothing], &Catalog::empty());
+    assert_eq!(
+        names(&catalog),
+        ["mcp_gh_list_resources", "mcp_gh_read_resource"],
+        "utilities are not filtered"
+    );
+    assert_eq!(
+        catalog.warnings(),
+        ["tools.include and tools.exclude of server 'gh' leave none of its 2 tools"]
+    );
+}
+
+#[test]
+fn utilities_need_the_capability_and_the_switch() {
+    for (capabilities, switches, expected) in [
+        ((false, false), (true, true), vec![]),
+        (
+            (true, false),
+            (true, true),
+            vec!["list_resources", "read_resource"],
+        ),
+        ((true, true), (false, true), vec!["get_prompt", "list_prompts"]),
+        ((true, true), (false, false), vec![]),
+    ] {
+        let mut one = server("s", &[]);
+        one.capabilities = capabilities;
+        (one.policy.resources, one.policy.prompts) = switches;
+        let catalog = build(&[one], &Catalog::empty());
+        assert_eq!(
+            catalog
+                .tools()
+                .iter()
+                .map(|tool| tool.tool.as_str())
+                .collect::<Vec<_>>(),
+            expected
+        );
+    }
+}
+
+#[test]
+fn a_native_tool_keeps_its_name_before_a_utility() {
+    let mut one = server("s", &["read_resource"]);
+    one.capabilities = (true, false);
+    let catalog = build(&[one], &Catalog::empty());
+    assert_eq!(catalog.route("mcp_s_read_resource").unwrap().kind, ToolKind::Tool);
+    assert_eq!(catalog.find("s", "read_resource").unwrap().kind, ToolKind::Tool);
+    assert_eq!(catalog.tools().len(), 3);
+    assert_eq!(catalog.warnings().len(), 1);
+}
+
+#[test]
+fn toolsets_exist_only_with_tools() {
+    let mut empty = server("none", &["a"]);
+    empty.policy.exclude = vec!["*".into()];
+    let catalog = build(&[server("b-c", &["x"]), empty], &Catalog::empty());
+    assert_eq!(
+        serde_json::to_value(catalog.toolsets()).unwrap(),
+        json!([{"name": "mcp-b-c", "alias": "b-c", "tools": ["mcp_b_c_x"]}])
+    );
+}
+
+#[test]
+fn definitions_stay_the_servers_own_bytes_but_for_name_and_broken_schemas() {
+    let good = r#"{"name":"a","title":"A","inputSchema":{"type":"object","properties":{"n":{"maximum":1.0e3,"type":"number"}}},"execution":{"taskSupport":"optional"},"x":18446744073709551616}"#;
+    let bad = r#"{"name":"b","inputSchema":"nonsense","annotations":{"readOnlyHint":true}}"#;
+    let mut one = server("s", &[]);
+    one.tools = [good, bad]
+        .map(|text| ListedTool {
+            name: serde_json::from_str::<Value>(text).unwrap()["name"]
+                .as_str()
+                .unwrap()
+                .into(),
+            definition: RawValue::from_string(text.into()).unwrap().into(),
+        })
+        .into();
+    let catalog = build(&[one], &Catalog::empty());
+    assert_eq!(
+        &*catalog.mcp_list_result(),
+        r#"{"tools":[{"name":"mcp_s_a","title":"A","x":18446744073709551616,"inputSchema":{"type":"object","properties":{"n":{"maximum":1.0e3,"type":"number"}}}},{"name":"mcp_s_b","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","properties":{}}}]}"#
+    );
+    let hermes: Value = serde_json::from_str(catalog.hermes_tools_json()).unwrap();
+    assert_eq!(
+        hermes[1],
+        json!({"name": "mcp_s_b", "description": "MCP tool b from s", "parameters": {"type": "object", "properties": {}},
+               "toolset": "mcp-s", "server": "s", "tool": "b", "kind": "tool", "parallel_safe": false,
+               "annotations": {"readOnlyHint": true}})
+    );
+    assert_eq!(catalog.warnings().len(), 1, "{:?}", catalog.warnings());
+}

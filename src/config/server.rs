@@ -1,0 +1,550 @@
+//! One entry of `mcp_servers`.
+
+use std::time::Duration;
+
+use indexmap::IndexMap;
+
+use super::{
+    model::{
+        Elicitation, ProtocolEra, Remote, Sampling, Secret, ServerConfig, Stdio, ToolsPolicy, Transport,
+    },
+    reader::Reader,
+    scalar::Scalar,
+    yaml::{Field, Kind, Node},
+};
+use crate::{environment::Environment, name::ServerName};
+
+/// The documented default of Hermes (0.19.0 has 300).
+const TIMEOUT: Duration = Duration::from_secs(120);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+const KEEPALIVE: Duration = Duration::from_secs(180);
+const SHORTEST_KEEPALIVE: Duration = Duration::from_secs(5);
+
+/// Keys of servers with a `url`, whose values a later layer reads.
+const REMOTE_OPTIONS: [&str; 8] = [
+    "auth",
+    "oauth",
+    "ssl_verify",
+    "client_cert",
+    "client_key",
+    "skip_preflight",
+    "identity_header",
+    "strict_redirect_headers",
+];
+
+/// Every key that any version of Hermes reads, and ours.
+const KNOWN: [&str; 31] = [
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "env_passthrough",
+    "url",
+    "headers",
+    "transport",
+    "timeout",
+    "connect_timeout",
+    "enabled",
+    "tools",
+    "sampling",
+    "elicitation",
+    "auth",
+    "oauth",
+    "ssl_verify",
+    "client_cert",
+    "client_key",
+    "keepalive_interval",
+    "supports_parallel_tool_calls",
+    "idle_timeout_seconds",
+    "max_lifetime_seconds",
+    "lifecycle",
+    "skip_preflight",
+    "identity_header",
+    "strict_redirect_headers",
+    "lazy",
+    "trust",
+    "protocol",
+    "max_result_bytes",
+];
+
+/// Keys of other programs that people bring along.
+const HINTS: [(&str, &str); 8] = [
+    (
+        "type",
+        "the kind follows from 'command' or 'url'; for the old SSE transport write 'transport: sse'",
+    ),
+    ("disabled", "write 'enabled: false'"),
+    ("timeoutMs", "write 'timeout' in seconds"),
+    ("environment", "write 'env'"),
+    ("serverUrl", "write 'url'"),
+    ("working_directory", "write 'cwd'"),
+    ("include", "write it under 'tools'"),
+    ("exclude", "write it under 'tools'"),
+];
+
+/// Names whose values are no secrets, so that messages stay readable.
+const PLAIN_VARIABLES: [&str; 9] = [
+    "PATH", "HOME", "USER", "LANG", "LC_ALL", "SHELL", "TERM", "TMPDIR", "NODE_ENV",
+];
+
+/// Reads one entry. Errors are in the reader; the value is what could be read.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    name: &ServerName,
+    node: &Node,
+    path: &str,
+    environment: &Environment,
+) -> Option<ServerConfig> {
+    let fields = reader.mapping(node, path)?;
+    reader.unknown(&fields, path, &KNOWN, &HINTS);
+    let entry = Entry {
+        fields: &fields,
+        path,
+    };
+    let transport = transport(reader, &entry, node, environment);
+    let config = ServerConfig {
+        name: name.clone(),
+        enabled: entry.boolean(reader, "enabled", true),
+        timeout: entry.seconds(reader, "timeout", TIMEOUT),
+        connect_timeout: entry.seconds(reader, "connect_timeout", CONNECT_TIMEOUT),
+        tools: entry
+            .get("tools")
+            .map(|(field, key)| tools(reader, field.value, &key))
+            .unwrap_or_default(),
+        parallel_safe: entry.boolean(reader, "supports_parallel_tool_calls", false),
+        max_result_bytes: entry
+            .get("max_result_bytes")
+            .and_then(|(field, key)| reader.whole(field.value, &key, "bytes", 1))
+            .and_then(|bytes| usize::try_from(bytes).ok()),
+        sampling: entry
+            .get("sampling")
+            .map(|(field, key)| sampling(reader, field.value, &key))
+            .unwrap_or_default(),
+        elicitation: entry
+            .get("elicitation")
+            .map(|(field, key)| elicitation(reader, field.value, &key))
+            .unwrap_or_default(),
+        keepalive_interval: keepalive(reader, &entry),
+        idle_timeout: lifecycle(reader, &entry, "idle_timeout_seconds"),
+        max_lifetime: lifecycle(reader, &entry, "max_lifetime_seconds"),
+        protocol: entry.get("protocol").map_or(ProtocolEra::Auto, |(field, key)| {
+            let eras = [
+                ("auto", ProtocolEra::Auto),
+                ("stateless", ProtocolEra::Stateless),
+                ("legacy", ProtocolEra::Legacy),
+            ];
+            reader.word(field.value, &key, &eras, ProtocolEra::Auto)
+        }),
+        transport: transport?,
+    };
+    Some(config)
+}
+
+/// The fields of a mapping and its path.
+pub(super) struct Entry<'a> {
+    pub(super) fields: &'a [Field<'a>],
+    pub(super) path: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    /// A field that is there and not null, with its whole path.
+    pub(super) fn get(&self, name: &str) -> Option<(&'a Field<'a>, String)> {
+        let field = self
+            .fields
+            .iter()
+            .find(|field| field.name == name && !field.value.is_null())?;
+        Some((field, format!("{}.{name}", self.path)))
+    }
+
+    pub(super) fn boolean(&self, reader: &mut Reader<'_>, name: &str, default: bool) -> bool {
+        self.get(name)
+            .map_or(default, |(field, key)| reader.boolean(field.value, &key, default))
+    }
+
+    pub(super) fn seconds(&self, reader: &mut Reader<'_>, name: &str, default: Duration) -> Duration {
+        self.get(name)
+            .and_then(|(field, key)| reader.seconds(field.value, &key))
+            .unwrap_or(default)
+    }
+}
+
+fn transport(
+    reader: &mut Reader<'_>,
+    entry: &Entry<'_>,
+    node: &Node,
+    environment: &Environment,
+) -> Option<Transport> {
+    match (entry.get("command"), entry.get("url")) {
+        (Some(_), Some((url, key))) => {
+            reader.error(
+                url.value,
+                &key,
+                "the entry has both 'command' and 'url'; remove one of them",
+            );
+            None
+        }
+        (None, None) => {
+            reader.error(
+                node,
+                entry.path,
+                "the entry has neither 'command' (a program to start) nor 'url' (a remote server)",
+            );
+            None
+        }
+        (Some((command, key)), None) => {
+            stdio(reader, entry, command.value, &key, environment).map(Transport::Stdio)
+        }
+        (None, Some((url, key))) => remote(reader, entry, url.value, &key).map(Transport::Remote),
+    }
+}
+
+fn stdio(
+    reader: &mut Reader<'_>,
+    entry: &Entry<'_>,
+    command: &Node,
+    key: &str,
+    environment: &Environment,
+) -> Option<Stdio> {
+    if matches!(command.kind, Kind::Sequence(_)) {
+        reader.error(
+            command,
+            key,
+            "expected text, found a list; write the program here and the rest under 'args'",
+        );
+        return None;
+    }
+    let text = reader.text(command, key)?;
+    let text = text.trim();
+    if text.is_empty() {
+        reader.error(command, key, "the command is empty");
+        return None;
+    }
+    if let Some((program, _)) = text.split_once(char::is_whitespace)
+        && !program.contains(['/', '\\'])
+    {
+        reader.warn(
+            command,
+            key,
+            "the command has spaces in it and is not split; write the program here and the rest under 'args'",
+        );
+    }
+    for name in ["headers", "transport"].iter().chain(&REMOTE_OPTIONS) {
+        if let Some((field, key)) = entry.get(name) {
+            reader.warn(field.key, &key, "it has no effect on a server with a 'command'");
+        }
+    }
+    Some(Stdio {
+        command: environment.expand_tilde(text).to_string_lossy().into_owned(),
+        args: entry
+            .get("args")
+            .map(|(field, key)| args(reader, field.value, &key))
+            .unwrap_or_default(),
+        env: entry
+            .get("env")
+            .map(|(field, key)| secrets(reader, field.value, &key))
+            .unwrap_or_default(),
+        cwd: entry
+            .get("cwd")
+            .and_then(|(field, key)| reader.text(field.value, &key))
+            .map(|text| environment.home_dir().join(environment.expand_tilde(&text))),
+        env_passthrough: entry
+            .get("env_passthrough")
+            .and_then(|(field, key)| reader.names(field.value, &key))
+            .unwrap_or_default(),
+    })
+}
+
+/// A list; a text that holds a JSON list is decoded, any other text is split as a shell would.
+fn args(reader: &mut Reader<'_>, node: &Node, key: &str) -> Vec<String> {
+    let Kind::Scalar(Scalar::Text, _) = &node.kind else {
+        return reader.texts(node, key).unwrap_or_default();
+    };
+    let Some(text) = reader.text(node, key) else {
+        return Vec::new();
+    };
+    if text.trim_start().starts_with('[') {
+        return match serde_json::from_str::<Vec<serde_json::Value>>(&text) {
+            Ok(items) => items
+                .into_iter()
+                .map(|item| match item {
+                    serde_json::Value::String(text) => text,
+                    other => other.to_string(),
+                })
+                .collect(),
+            Err(_) => {
+                reader.error(
+                    node,
+                    key,
+                    "the text looks like a JSON list and is none; write a YAML list",
+                );
+                Vec::new()
+            }
+        };
+    }
+    match shell_words::split(&text) {
+        Ok(args) => args,
+        Err(_) => {
+            reader.error(
+                node,
+                key,
+                "the text has a quote without its end; write a YAML list",
+            );
+            Vec::new()
+        }
+    }
+}
+
+/// A mapping of names to values that are not shown.
+fn secrets(reader: &mut Reader<'_>, node: &Node, key: &str) -> IndexMap<String, Secret> {
+    let mut values = IndexMap::new();
+    for field in reader.mapping(node, key).unwrap_or_default() {
+        let key = format!("{key}.{}", field.name);
+        let value = match field.value.is_null() {
+            // `NAME:` with nothing behind it is an empty value in every shell.
+            true => Some(String::new()),
+            false => reader.text(field.value, &key),
+        };
+        if field.name.is_empty() || field.name.contains(['=', '\0']) {
+            reader.error(field.key, &key, "a name cannot be empty or have '=' in it");
+        } else if value.as_ref().is_some_and(|value| value.contains('\0')) {
+            reader.error(field.value, &key, "a value cannot have a NUL character in it");
+        } else if let Some(value) = value {
+            values.insert(field.name.to_owned(), Secret::new(value));
+        }
+    }
+    values
+}
+
+fn remote(reader: &mut Reader<'_>, entry: &Entry<'_>, node: &Node, key: &str) -> Option<Remote> {
+    let url = reader.text(node, key)?.trim().to_owned();
+    if let Some(problem) = url_problem(&url) {
+        // Without the address itself, which may hold a password or a key.
+        reader.error(node, key, format!("{problem}; write it like https://host/mcp"));
+        return None;
+    }
+    for name in ["args", "env", "cwd", "env_passthrough"] {
+        if let Some((field, key)) = entry.get(name) {
+            reader.warn(field.key, &key, "it has no effect on a server with a 'url'");
+        }
+    }
+    let mut options = IndexMap::new();
+    for name in REMOTE_OPTIONS {
+        if let Some((field, key)) = entry.get(name) {
+            options.insert(name.to_owned(), reader.json(field.value, &key));
+        }
+    }
+    let kinds = [
+        ("http", false),
+        ("streamable-http", false),
+        ("streamable_http", false),
+        ("sse", true),
+    ];
+    Some(Remote {
+        url,
+        headers: entry
+            .get("headers")
+            .map(|(field, key)| secrets(reader, field.value, &key))
+            .unwrap_or_default(),
+        sse: entry
+            .get("transport")
+            .is_some_and(|(field, key)| reader.word(field.value, &key, &kinds, false)),
+        options,
+    })
+}
+
+fn url_problem(url: &str) -> Option<&'static str> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Some("the address has no scheme; it must be http or https");
+    };
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Some("the scheme of the address must be http or https");
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host = host
+        .strip_prefix('[')
+        .map_or(host.split(':').next().unwrap_or_default(), |ipv6| ipv6);
+    (host.is_empty() || host.contains(char::is_whitespace)).then_some("the address has no host")
+}
+
+fn tools(reader: &mut Reader<'_>, node: &Node, key: &str) -> ToolsPolicy {
+    // A list or a name alone means include.
+    if !matches!(node.kind, Kind::Mapping(_)) {
+        return ToolsPolicy {
+            include: reader.names(node, key),
+            ..ToolsPolicy::default()
+        };
+    }
+    let fields = reader.mapping(node, key).unwrap_or_default();
+    reader.unknown(&fields, key, &["include", "exclude", "resources", "prompts"], &[]);
+    let entry = Entry {
+        fields: &fields,
+        path: key,
+    };
+    let mut names = |name| {
+        entry
+            .get(name)
+            .and_then(|(field, key)| reader.names(field.value, &key))
+    };
+    let (include, exclude) = (names("include"), names("exclude").unwrap_or_default());
+    if include.as_ref().is_some_and(Vec::is_empty)
+        && let Some((field, key)) = entry.get("include")
+    {
+        reader.warn(
+            field.value,
+            &key,
+            "an empty list offers none of the server's tools; remove the key to offer all",
+        );
+    }
+    ToolsPolicy {
+        include,
+        exclude,
+        resources: entry.boolean(reader, "resources", true),
+        prompts: entry.boolean(reader, "prompts", true),
+    }
+}
+
+fn sampling(reader: &mut Reader<'_>, node: &Node, key: &str) -> Sampling {
+    let mut sampling = Sampling::default();
+    // `sampling: false` says what it means.
+    if let Kind::Scalar(..) = node.kind {
+        sampling.enabled = reader.boolean(node, key, true);
+        return sampling;
+    }
+    let fields = reader.mapping(node, key).unwrap_or_default();
+    let known = [
+        "enabled",
+        "model",
+        "max_tokens_cap",
+        "timeout",
+        "max_rpm",
+        "allowed_models",
+        "max_tool_rounds",
+        "log_level",
+        "expose_client_tools",
+    ];
+    reader.unknown(&fields, key, &known, &[]);
+    let entry = Entry {
+        fields: &fields,
+        path: key,
+    };
+    let mut whole = |name, unit, least, default: u64| {
+        entry
+            .get(name)
+            .and_then(|(field, key)| reader.whole(field.value, &key, unit, least))
+            .unwrap_or(default)
+    };
+    sampling.max_tokens_cap = whole("max_tokens_cap", "tokens", 1, sampling.max_tokens_cap);
+    sampling.max_rpm =
+        u32::try_from(whole("max_rpm", "requests", 1, sampling.max_rpm.into())).unwrap_or(u32::MAX);
+    sampling.max_tool_rounds = u32::try_from(whole(
+        "max_tool_rounds",
+        "rounds",
+        0,
+        sampling.max_tool_rounds.into(),
+    ))
+    .unwrap_or(u32::MAX);
+    sampling.enabled = entry.boolean(reader, "enabled", true);
+    sampling.timeout = entry.seconds(reader, "timeout", sampling.timeout);
+    sampling.model = entry
+        .get("model")
+        .and_then(|(field, key)| reader.text(field.value, &key));
+    if let Some((field, key)) = entry.get("allowed_models") {
+        sampling.allowed_models = reader.names(field.value, &key).unwrap_or_default();
+    }
+    if let Some((field, key)) = entry.get("log_level") {
+        let levels = [("debug", "debug"), ("info", "info"), ("warning", "warning")];
+        sampling.log_level = reader.word(field.value, &key, &levels, "info").into();
+    }
+    sampling
+}
+
+fn elicitation(reader: &mut Reader<'_>, node: &Node, key: &str) -> Elicitation {
+    let mut elicitation = Elicitation::default();
+    if let Kind::Scalar(..) = node.kind {
+        elicitation.enabled = reader.boolean(node, key, true);
+        return elicitation;
+    }
+    let fields = reader.mapping(node, key).unwrap_or_default();
+    reader.unknown(&fields, key, &["enabled", "timeout"], &[]);
+    let entry = Entry {
+        fields: &fields,
+        path: key,
+    };
+    elicitation.enabled = entry.boolean(reader, "enabled", true);
+    elicitation.timeout = entry.seconds(reader, "timeout", elicitation.timeout);
+    elicitation
+}
+
+fn keepalive(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Duration {
+    let interval = entry.seconds(reader, "keepalive_interval", KEEPALIVE);
+    if interval < SHORTEST_KEEPALIVE
+        && let Some((field, key)) = entry.get("keepalive_interval")
+    {
+        reader.warn(field.value, &key, "5 seconds are the shortest; they count");
+    }
+    interval.max(SHORTEST_KEEPALIVE)
+}
+
+/// At the top level of the entry or under `lifecycle`.
+fn lifecycle(reader: &mut Reader<'_>, entry: &Entry<'_>, name: &str) -> Option<Duration> {
+    if let Some((field, key)) = entry.get(name) {
+        return reader.optional_seconds(field.value, &key);
+    }
+    let (field, key) = entry.get("lifecycle")?;
+    let fields = reader.mapping(field.value, &key)?;
+    if name == "idle_timeout_seconds" {
+        reader.unknown(
+            &fields,
+            &key,
+            &["idle_timeout_seconds", "max_lifetime_seconds"],
+            &[],
+        );
+    }
+    let (field, key) = Entry {
+        fields: &fields,
+        path: &key,
+    }
+    .get(name)
+    .map(|(field, key)| (field.value, key))?;
+    reader.optional_seconds(field, &key)
+}
+
+impl ServerConfig {
+    /// Every value of the entry that must not show up anywhere: of `env`, of `headers`, and of the address's user
+    /// information and query.
+    pub fn secrets(&self) -> Vec<&str> {
+        match &self.transport {
+            Transport::Stdio(stdio) => stdio
+                .env
+                .iter()
+                .filter(|(name, _)| !PLAIN_VARIABLES.contains(&name.as_str()))
+                .map(|(_, value)| value.expose())
+                .collect(),
+            Transport::Remote(remote) => {
+                let mut secrets: Vec<&str> = remote.headers.values().map(Secret::expose).collect();
+                // A bearer token is a secret without its scheme too.
+                let bare: Vec<&str> = secrets
+                    .iter()
+                    .filter_map(|value| value.split_once(' '))
+                    .map(|(_, rest)| rest)
+                    .collect();
+                secrets.extend(bare);
+                let (before, query) = remote.url.split_once('?').unwrap_or((&remote.url, ""));
+                secrets.extend(
+                    query
+                        .split('&')
+                        .filter_map(|pair| pair.split_once('='))
+                        .map(|(_, value)| value),
+                );
+                if let Some((userinfo, _)) = before
+                    .split_once("://")
+                    .and_then(|(_, rest)| rest.split_once('@'))
+                {
+                    secrets.extend(userinfo.split(':'));
+                }
+                secrets
+            }
+        }
+    }
+}

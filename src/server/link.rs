@@ -1,0 +1,59 @@
+//! What a connection's transport and its actor share: counters, the reason of an end, and what the server announced.
+
+use std::sync::{
+    Mutex, OnceLock, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
+
+/// Facts about one connection, written by its transport.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    /// Lines on stdout that were not JSON-RPC (B12).
+    pub(super) noise: AtomicU64,
+    /// JSON-RPC messages that could not be understood.
+    pub(super) malformed: AtomicU64,
+    /// Answers to requests that nobody waits for: cancelled, timed out, or never sent (LIFE-02).
+    pub(super) unclaimed: AtomicU64,
+    /// Progress notifications that were dropped because their frontend was too slow.
+    pub(super) dropped_progress: AtomicU64,
+    /// Whether a tool call succeeded on this connection: more than a handshake proves (LIFE-16).
+    pub(super) proven: AtomicBool,
+    /// Signalled when the server says that its tools changed. Any number of notices is one signal (CACHE-04).
+    pub(super) tools_changed: Notify,
+    initialize: OnceLock<Box<RawValue>>,
+    failure: Mutex<Option<String>>,
+}
+
+impl Link {
+    /// The server's own answer to `initialize`.
+    pub(super) fn initialize_result(&self) -> Option<&RawValue> {
+        self.initialize.get().map(|raw| &**raw)
+    }
+
+    /// Why the transport gave up, when it was not the server that closed it.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn keep_initialize_result(&self, raw: &RawValue) {
+        // A second answer cannot come: the transport forgets the id with the first.
+        let _ = self.initialize.set(raw.to_owned());
+    }
+
+    pub(super) fn fail(&self, reason: String) {
+        self.failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert(reason);
+    }
+
+    pub(super) fn count(counter: &AtomicU64) -> u64 {
+        counter.fetch_add(1, Ordering::Relaxed)
+    }
+}

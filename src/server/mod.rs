@@ -1,0 +1,20 @@
+//! ONE configured server: its process, its connection, its state. May import [`crate::config`] and the ground row.
+//!
+//! Always true: at most one process tree per server; a view says [`State::Connected`] only together with a
+//! connection; a request ends in the server's own bytes or in [`Lost`].
+
+mod actor;
+mod attempt;
+mod connection;
+pub mod death_watch;
+mod link;
+mod request;
+mod retry;
+pub mod stdio;
+mod tools;
+mod view;
+
+pub use actor::{ServerHandle, Surroundings, connect_error, settled};
+pub use connection::{Capabilities, Connection, ListError, Listed, ServerInfo};
+pub use request::{Lost, Params, PendingRequest, Reply};
+pub use view::{Counters, ListedTool, ServerView, State};

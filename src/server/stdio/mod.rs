@@ -1,0 +1,17 @@
+//! A stdio server: its child process, the way to it, and what it prints.
+
+mod channel;
+mod environment;
+mod outbox;
+mod process;
+mod resolve;
+mod stderr;
+mod transport;
+mod unsafe_process;
+
+pub(crate) use channel::Channel;
+pub use environment::child_environment;
+pub(crate) use process::{Pipes, Process, Program, Signal, describe_exit};
+pub use resolve::{NotFound, Resolved, Step, child_path_with, fallback_dirs, resolve_command};
+pub use stderr::{STDERR_LINE_BYTES, StderrCounters, StderrTail, drain};
+pub(crate) use transport::StdioTransport;

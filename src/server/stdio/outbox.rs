@@ -1,0 +1,121 @@
+//! The way to a child's stdin: bounded, in order, and several messages in one write when they pile up.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Mutex, PoisonError},
+};
+
+use tokio::{io::AsyncWriteExt, process::ChildStdin};
+use tokio_util::sync::CancellationToken;
+
+/// Bytes in one write at most; a pipe takes 64 KiB.
+const ONE_WRITE: usize = 48 << 10;
+
+#[derive(Default)]
+struct Queue {
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+}
+
+/// The pipe and what is left of a write that was interrupted: its rest comes first, or the next line would begin in
+/// the middle of another.
+struct Pipe {
+    stdin: Option<ChildStdin>,
+    rest: Vec<u8>,
+    written: usize,
+}
+
+/// A queue of lines and the pipe they go to.
+pub(super) struct Outbox {
+    queue: Mutex<Queue>,
+    /// Held while one writes: the order of the queue is the order on the pipe.
+    pipe: tokio::sync::Mutex<Pipe>,
+    closed: CancellationToken,
+    limit: usize,
+}
+
+impl Outbox {
+    /// Writes to `stdin`; holds at most `limit` bytes that the child did not read yet.
+    pub(super) fn new(stdin: ChildStdin, limit: usize) -> Self {
+        Self {
+            queue: Mutex::default(),
+            pipe: tokio::sync::Mutex::new(Pipe {
+                stdin: Some(stdin),
+                rest: Vec::new(),
+                written: 0,
+            }),
+            closed: CancellationToken::new(),
+            limit,
+        }
+    }
+
+    /// Puts a line at the end of the queue.
+    ///
+    /// # Errors
+    /// When the child reads so slowly that the limit is reached (STDIO-11); nothing was queued then.
+    pub(super) fn push(&self, line: Vec<u8>) -> io::Result<()> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.bytes > 0 && queue.bytes + line.len() > self.limit {
+            return Err(io::Error::other(format!(
+                "the server does not read its input: {} bytes are waiting",
+                queue.bytes
+            )));
+        }
+        queue.bytes += line.len();
+        queue.lines.push_back(line);
+        Ok(())
+    }
+
+    /// Writes everything that is queued. Whoever comes first writes for all who wait. Dropping the future loses
+    /// nothing: the next one goes on where it stopped.
+    ///
+    /// # Errors
+    /// The pipe's error; [`io::ErrorKind::NotConnected`] once it is closed.
+    pub(super) async fn flush(&self) -> io::Result<()> {
+        let mut pipe = self.pipe.lock().await;
+        loop {
+            let Pipe { stdin, rest, written } = &mut *pipe;
+            if *written == rest.len() {
+                *written = 0;
+                match self.next_batch() {
+                    Some(batch) => *rest = batch,
+                    None => {
+                        rest.clear();
+                        return Ok(());
+                    }
+                }
+            }
+            let Some(stdin) = stdin else {
+                return Err(io::ErrorKind::NotConnected.into());
+            };
+            tokio::select! {
+                biased;
+                result = stdin.write(&rest[*written..]) => match result? {
+                    0 => return Err(io::ErrorKind::WriteZero.into()),
+                    count => *written += count,
+                },
+                () = self.closed.cancelled() => return Err(io::ErrorKind::NotConnected.into()),
+            }
+        }
+    }
+
+    fn next_batch(&self) -> Option<Vec<u8>> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = queue.lines.pop_front()?;
+        while let Some(next) = queue.lines.front()
+            && batch.len() + next.len() <= ONE_WRITE
+            && let Some(next) = queue.lines.pop_front()
+        {
+            batch.extend_from_slice(&next);
+        }
+        queue.bytes -= batch.len();
+        Some(batch)
+    }
+
+    /// Closes the pipe: the child reads the end of its input. A write to a child that doesn't read is given up.
+    pub(super) async fn close(&self) {
+        self.closed.cancel();
+        self.pipe.lock().await.stdin.take();
+    }
+}
