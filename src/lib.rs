@@ -21,6 +21,7 @@ pub mod api;
 pub mod call;
 pub mod catalog;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod daemon;
 pub mod environment;
