@@ -127,8 +127,8 @@ impl Attempt<'_> {
             };
         });
         child.process.stop().await;
+        child.drained().await;
         // A grandchild outside the group may hold the pipe; then nobody waits for its words.
-        let _ = timeout(LAST_WORDS, &mut child.drain).await;
         child.drain.abort();
         end
     }
@@ -246,7 +246,7 @@ impl Attempt<'_> {
         let reason = loop {
             tokio::select! {
                 command = next(inbox) => return End::Asked(command),
-                _ = &mut closed => break child.why_closed(link).await,
+                _ = &mut closed => break child.why_closed(link, "").await,
                 status = child.process.exited() => {
                     // Its last answers may still be in the pipe.
                     let _ = timeout(LAST_WORDS, &mut closed).await;
@@ -331,8 +331,9 @@ struct Child {
 }
 
 impl Child {
-    /// The reason of an end that the transport saw: its own failure, the exit, or a closed stdout.
-    async fn why_closed(&mut self, link: &Link) -> String {
+    /// The reason of an end that the transport saw: its own failure, the exit, or a closed stdout. `when` says what
+    /// was going on.
+    async fn why_closed(&mut self, link: &Link, when: &str) -> String {
         if let Some(failure) = link.failure() {
             return failure;
         }
@@ -342,7 +343,14 @@ impl Child {
             Ok(Err(error)) => format!("waiting for the process failed: {error}"),
             Err(_) => "it closed its stdout".into(),
         };
-        self.with_stderr(what).await
+        self.with_stderr(format!("{what}{when}")).await
+    }
+
+    /// Waits a moment for the end of stderr.
+    async fn drained(&mut self) {
+        if !self.drain.is_finished() {
+            let _ = timeout(LAST_WORDS, &mut self.drain).await;
+        }
     }
 
     /// The last lines on stderr, of this attempt's process only.
@@ -354,7 +362,7 @@ impl Child {
 
     /// Adds the last words on stderr, which are mostly the real reason.
     async fn with_stderr(&mut self, what: String) -> String {
-        let _ = timeout(LAST_WORDS, &mut self.drain).await;
+        self.drained().await;
         let lines = self.last_words();
         match lines.is_empty() {
             true => what,
@@ -387,7 +395,7 @@ impl OpenError {
                         .await
                 }
                 ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
-                    format!("{} before it answered initialize", child.why_closed(link).await)
+                    child.why_closed(link, " before it answered initialize").await
                 }
                 _ => {
                     child
@@ -395,9 +403,7 @@ impl OpenError {
                         .await
                 }
             },
-            Self::List(ListError::Lost(_)) => {
-                format!("{} before it answered tools/list", child.why_closed(link).await)
-            }
+            Self::List(ListError::Lost(_)) => child.why_closed(link, " before it answered tools/list").await,
             error @ (Self::List(_) | Self::Version(_)) => child.with_stderr(error.to_string()).await,
         }
     }

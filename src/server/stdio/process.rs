@@ -101,7 +101,7 @@ impl Process {
     ///
     /// The ladder of STDIO-05: [`STOP_GRACE`] for the end of input, SIGTERM to the group, [`STOP_GRACE`], SIGKILL.
     /// A leader that exits early may leave others of its group behind; they get SIGTERM at once.
-    pub(crate) async fn stop(mut self) {
+    pub(crate) async fn stop(&mut self) {
         let exited = timeout(STOP_GRACE, self.child.wait()).await.is_ok();
         if exited && !self.group_is_alive() {
             return;
