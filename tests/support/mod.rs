@@ -2,7 +2,11 @@
 //!
 //! Nothing here sleeps for a fixed time: everything waits for a condition, with [`LIMIT`] as the moment to give up.
 
-#![allow(dead_code, reason = "each test binary and bench takes what it needs")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test binary and bench takes what it needs"
+)]
 
 mod builder;
 mod daemon;
