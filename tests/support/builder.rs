@@ -99,6 +99,13 @@ impl Builder {
         self.server(name, entry)
     }
 
+    /// A fake server that keeps no record of what it receives, for measurements.
+    pub(crate) fn fake_quiet(self, name: &str, flags: &[&str]) -> Self {
+        let mut args = vec![String::from("--marker"), self.marker_of(name)];
+        args.extend(flags.iter().map(|&flag| flag.to_owned()));
+        self.server(name, json!({"command": fake_server(), "args": args}))
+    }
+
     /// Any entry of `mcp_servers`.
     pub(crate) fn server(mut self, name: &str, entry: Value) -> Self {
         self.servers.insert(name.into(), entry);
