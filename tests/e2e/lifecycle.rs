@@ -261,9 +261,24 @@ fn a_command_may_be_a_link_or_begin_with_a_tilde() {
 #[test]
 fn an_idle_daemon_holds_no_dead_children() {
     let daemon = Daemon::builder()
-        .fake("dying", &["--mode", "exit-at-once", "--grandchild"])
+        .fake("dying", &["--mode", "exit-at-once"])
         .fake("ok", &[])
         .start();
     wait_until("it died twice", || daemon.starts("dying") >= 2);
     wait_until("no zombie stays", || process::zombies_of(daemon.pid()).is_empty());
+}
+
+#[test]
+fn a_launcher_that_dies_is_noticed_though_its_child_holds_the_pipes() {
+    let daemon = Daemon::builder()
+        .fake("gone", &["--mode", "exit-at-once", "--grandchild"])
+        .start();
+    let status = daemon.wait_status("gone", "failing", |status| status["error"].is_string());
+    assert!(
+        status["error"].as_str().unwrap().contains("exited with code 1"),
+        "B01: {status}"
+    );
+    wait_until("B01: it is started again, and its first child is gone", || {
+        daemon.starts("gone") >= 2 && daemon.processes("gone").len() <= 2
+    });
 }

@@ -90,7 +90,8 @@ fn a_file_that_is_no_socket_is_not_deleted() {
     fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let path = folder.join("mcp.sock");
     fs::write(&path, "precious").unwrap();
-    let start = builder.socket(&path).start_and_fail();
+    let builder = builder.socket(&path);
+    let start = builder.start_and_fail();
     assert_ne!(start.code, Some(0));
     assert!(start.stderr.contains(path.to_str().unwrap()), "{}", start.stderr);
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");

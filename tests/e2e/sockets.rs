@@ -42,17 +42,14 @@ fn http_is_not_served() {
 #[test]
 fn the_first_line_that_is_no_object_ends_the_connection() {
     let daemon = Daemon::builder().fake("a", &[]).start_connected();
-    let batch = format!("[{COUNT}]");
     for line in [
         "garbage",
         "{",
-        "[]",
         "42",
         "null",
         "\"text\"",
         "{\"id\":1,}",
         "\u{feff}{}",
-        &batch,
         "{}{}",
     ] {
         let mut frontend = daemon.frontend();
@@ -71,6 +68,23 @@ fn the_first_line_that_is_no_object_ends_the_connection() {
                 message.raw
             );
         }
+    }
+    assert_nothing_was_done(&daemon);
+}
+
+#[test]
+fn a_batch_is_refused_and_nothing_of_it_is_done() {
+    let daemon = Daemon::builder().fake("a", &[]).start_connected();
+    for (greets, batch) in [(false, ""), (true, ""), (false, COUNT), (true, COUNT)] {
+        let mut frontend = daemon.frontend();
+        if greets {
+            assert_eq!(frontend.result("ping", json!({})), json!({}));
+        }
+        frontend.send_bytes(format!("[{batch}]\n").as_bytes());
+        frontend.close_write();
+        let answers = frontend.until_closed();
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        assert_eq!((answers[0].code(), &answers[0].id), (-32600, &None));
     }
     assert_nothing_was_done(&daemon);
 }

@@ -74,6 +74,11 @@ impl Frontend {
         self.send_line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
     }
 
+    /// A second handle for sending, where a full pipe may block the sender.
+    pub(crate) fn writer(&self) -> UnixStream {
+        self.stream.try_clone().unwrap()
+    }
+
     /// Says that nothing more will be sent.
     pub(crate) fn close_write(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
