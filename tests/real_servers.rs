@@ -39,7 +39,7 @@ fn installed() -> Option<PathBuf> {
         folder.display()
     );
     assert!(std::env::var_os("CI").is_none_or(|ci| ci.is_empty()), "{advice}");
-    println!("skipped: {advice}");
+    support::skipped(&advice);
     None
 }
 

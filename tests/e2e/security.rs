@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::Daemon;
+use crate::support::{Daemon, skipped};
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
@@ -62,7 +62,7 @@ fn a_folder_that_others_can_write_is_refused() {
 #[test]
 fn a_folder_of_somebody_else_is_refused() {
     if !is_root() {
-        println!("skipped: giving a folder away needs root");
+        skipped("giving a folder away needs root");
         return;
     }
     let builder = Daemon::builder();
@@ -82,7 +82,7 @@ fn a_folder_of_somebody_else_is_refused() {
 #[test]
 fn another_user_gets_no_answer_even_where_the_modes_let_him() {
     if !is_root() {
-        println!("skipped: becoming another user needs root");
+        skipped("becoming another user needs root");
         return;
     }
     let daemon = Daemon::builder().fake("a", &[]).start_connected();

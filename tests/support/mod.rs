@@ -14,6 +14,7 @@ mod frontend;
 pub(crate) mod process;
 
 use std::{
+    io::Write,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -40,6 +41,12 @@ pub(crate) fn wait_within(limit: Duration, what: &str, mut condition: impl FnMut
         assert!(Instant::now() < end, "not within {limit:?}: {what}");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Says why a test did nothing. Written past the capture of the test harness, which hides it otherwise.
+pub(crate) fn skipped(why: &str) {
+    let name = thread::current().name().unwrap_or_default().to_owned();
+    let _ = writeln!(std::io::stderr(), "skipped {name}: {why}");
 }
 
 /// The daemon's program.
