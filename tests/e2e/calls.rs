@@ -281,3 +281,62 @@ fn a_call_to_a_server_that_is_down_says_so_and_why() {
     let text = frontend.request("hermes/call", by_name).failure();
     assert!(text.contains("MCP server 'down' is not connected"), "{text}");
 }
+
+#[test]
+fn a_server_that_stops_reading_blocks_nobody() {
+    let mut daemon = Daemon::builder()
+        .fake_with("deaf", &[], json!({"timeout": 1}))
+        .fake("other", &[])
+        .start_connected();
+    let mut frontend = daemon.frontend();
+    frontend.call_text("mcp_deaf_stop_reading", json!({"seconds": 300}));
+    // More than any pipe takes, so that the daemon is left in the middle of a line.
+    let text = "x".repeat(4 << 20);
+    for id in 0..3 {
+        frontend.send(
+            id,
+            "tools/call",
+            json!({"name": "mcp_deaf_echo", "arguments": {"text": text}}),
+        );
+    }
+    let echo = json!({"text": "fine"});
+    assert_eq!(
+        daemon.frontend().call_text("mcp_other_echo", echo.clone()),
+        "fine"
+    );
+    for id in 0..3 {
+        let answer = frontend.answer_within(Duration::from_secs(10), id);
+        assert!(!answer.failure().is_empty());
+    }
+    assert_eq!(frontend.call_text("mcp_other_echo", echo), "fine");
+    daemon.signal(rustix::process::Signal::TERM);
+    assert_eq!(daemon.wait_exit(Duration::from_secs(10)).code(), Some(0));
+    daemon.assert_no_leftovers();
+}
+
+#[test]
+fn a_restart_ends_the_calls_in_flight() {
+    let daemon = Daemon::builder().fake("a", &[]).start_connected();
+    let mut frontend = daemon.frontend();
+    frontend.send(
+        1,
+        "tools/call",
+        json!({"name": "mcp_a_slow", "arguments": {"seconds": 60}}),
+    );
+    wait_until("the call is there", || {
+        daemon.received_method("a", "tools/call").len() == 1
+    });
+    daemon
+        .frontend()
+        .request("hermes/restart", json!({"server": "a"}));
+    let text = frontend.answer_within(Duration::from_secs(10), 1).failure();
+    assert!(text.contains("'a'") && !text.contains("timed out"), "{text}");
+    daemon.wait_status("a", "connected again", |status| {
+        status["state"] == "connected" && daemon.starts("a") == 2
+    });
+    assert_eq!(
+        daemon.received_method("a", "tools/call").len(),
+        1,
+        "B22: it is not done again"
+    );
+}

@@ -19,6 +19,7 @@ mod fidelity;
 mod hostile;
 mod isolation;
 mod lifecycle;
+mod lists;
 mod mcp;
 mod naming;
 mod security;

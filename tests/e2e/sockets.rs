@@ -121,6 +121,28 @@ fn an_object_that_is_no_request_is_an_invalid_request() {
 }
 
 #[test]
+fn an_id_that_is_in_use_is_refused() {
+    let daemon = Daemon::builder().fake("a", &[]).start_connected();
+    let mut frontend = daemon.frontend();
+    let arguments = json!({"text": "first", "delay_ms": 500});
+    frontend.send(
+        1,
+        "tools/call",
+        json!({"name": "mcp_a_echo", "arguments": arguments}),
+    );
+    frontend.send(
+        1,
+        "tools/call",
+        json!({"name": "mcp_a_echo", "arguments": {"text": "second"}}),
+    );
+    let refusal = frontend.next();
+    assert_eq!(refusal.code(), -32600, "{}", refusal.raw);
+    assert_eq!(frontend.answer(1).value()["content"][0]["text"], "first");
+    frontend.send(1, "ping", json!({}));
+    assert_eq!(frontend.answer(1).value(), json!({}), "it is free again");
+}
+
+#[test]
 fn answers_that_nobody_asked_for_are_ignored() {
     let daemon = Daemon::builder().start();
     let mut frontend = daemon.frontend();

@@ -173,6 +173,11 @@ fn with_values(server: &mut Server, name: &str, id: &str, arguments: &Value) {
             process::flood((number("bytes").unwrap_or(0) >> 16) as usize, &[b'x'; 1 << 16]);
             "flooded".into()
         }
+        "stop_reading" => {
+            output.result(id, &text_result("not reading"));
+            let seconds = arguments["seconds"].as_f64().unwrap_or(1.0);
+            return thread::sleep(Duration::from_secs_f64(seconds));
+        }
         "change_tools" => return change_tools(server, id, arguments),
         "ask" => {
             let ours = format!("\"ask-{}\"", server.calls);

@@ -132,6 +132,11 @@ fn default_tools() -> Vec<Value> {
             object(json!({"bytes": integer}), &["bytes"]),
         ),
         (
+            "stop_reading",
+            "Answers, then doesn't read for some seconds",
+            object(json!({"seconds": number}), &["seconds"]),
+        ),
+        (
             "change_tools",
             "Adds or removes a tool and says so",
             object(json!({"add": string, "remove": string}), &[]),
