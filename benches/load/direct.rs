@@ -1,8 +1,8 @@
 //! A client made with rmcp, speaking to a server directly.
 
 use std::{
+    cell::Cell,
     process::Stdio,
-    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -12,10 +12,7 @@ use rmcp::{
     model::{CallToolRequestParams, ClientConfig, Implementation, JsonObject, ProtocolVersion},
     service::RunningService,
 };
-use tokio::{
-    process::{Child, Command},
-    runtime::Runtime,
-};
+use tokio::process::{Child, Command};
 
 use crate::{lines::TEXT, support::fake_server};
 
@@ -30,69 +27,55 @@ impl ClientHandler for Handler {
     }
 }
 
-/// The client, its server and the runtime that both live on: one thread, as in the daemon.
+/// The client and its server.
 pub(crate) struct Rmcp {
     service: RunningService<RoleClient, Handler>,
     _server: Child,
-    runtime: Runtime,
 }
 
 impl Rmcp {
     /// Starts a server and connects.
-    pub(crate) fn spawn() -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let (service, server) = runtime.block_on(async {
-            let mut server = Command::new(fake_server())
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .kill_on_drop(true)
-                .spawn()
-                .expect("it starts");
-            let pipes = (
-                server.stdout.take().expect("piped"),
-                server.stdin.take().expect("piped"),
-            );
-            (Handler.serve(pipes).await.expect("the handshake"), server)
-        });
+    pub(crate) async fn spawn() -> Self {
+        let mut server = Command::new(fake_server())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("it starts");
+        let pipes = (
+            server.stdout.take().expect("piped"),
+            server.stdin.take().expect("piped"),
+        );
+        let service = Handler.serve(pipes).await.expect("the handshake");
         Self {
             service,
             _server: server,
-            runtime,
         }
     }
 
     /// Echoes 64 bytes this often, one after the other; the time of each.
-    pub(crate) fn one_by_one(&mut self, calls: usize) -> Vec<Duration> {
-        let service = &self.service;
-        self.runtime.block_on(async {
-            let mut times = Vec::with_capacity(calls);
-            for _ in 0..calls {
-                let start = Instant::now();
-                echo(service).await;
-                times.push(start.elapsed());
-            }
-            times
-        })
+    pub(crate) async fn one_by_one(&mut self, calls: usize) -> Vec<Duration> {
+        let mut times = Vec::with_capacity(calls);
+        for _ in 0..calls {
+            let start = Instant::now();
+            echo(&self.service).await;
+            times.push(start.elapsed());
+        }
+        times
     }
 
     /// Echoes this often with so many calls on their way; calls in a second.
-    pub(crate) fn at_once(&mut self, in_flight: usize, calls: usize) -> f64 {
-        let service = &self.service;
-        let begun = AtomicUsize::new(0);
+    pub(crate) async fn at_once(&mut self, in_flight: usize, calls: usize) -> f64 {
+        let (service, begun) = (&self.service, Cell::new(0));
         let start = Instant::now();
-        self.runtime.block_on(async {
-            let loops: FuturesUnordered<_> = (0..in_flight)
-                .map(|_| async {
-                    while begun.fetch_add(1, Ordering::Relaxed) < calls {
-                        echo(service).await;
-                    }
-                })
-                .collect();
-            loops.collect::<()>().await;
-        });
+        let loops: FuturesUnordered<_> = (0..in_flight)
+            .map(|_| async {
+                while begun.replace(begun.get() + 1) < calls {
+                    echo(service).await;
+                }
+            })
+            .collect();
+        loops.collect::<()>().await;
         calls as f64 / start.elapsed().as_secs_f64()
     }
 }

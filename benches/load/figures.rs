@@ -42,10 +42,9 @@ impl Table {
         &mut self,
         what: &str,
         other: &str,
-        daemon: &Samples,
-        compared: &Samples,
+        (daemon, compared): (&Samples, &Samples),
         percentile: f64,
-        limit: f64,
+        limit: Option<f64>,
     ) {
         let (daemon, compared) = (daemon.at(percentile), compared.at(percentile));
         let ratio = daemon / compared;
@@ -54,8 +53,8 @@ impl Table {
             format!("{daemon:.0} µs"),
             format!("{other}: {compared:.0} µs"),
             format!("{ratio:.2}"),
-            format!("≤ {limit}"),
-            verdict(ratio <= limit),
+            limit.map(|limit| format!("≤ {limit}")).unwrap_or_default(),
+            limit.map(|limit| verdict(ratio <= limit)).unwrap_or_default(),
         ]);
     }
 
@@ -64,8 +63,7 @@ impl Table {
         &mut self,
         what: &str,
         other: &str,
-        daemon: &[f64],
-        compared: &[f64],
+        (daemon, compared): (&[f64], &[f64]),
         limit: Option<f64>,
     ) {
         let (daemon, compared) = (median(daemon.to_vec()), median(compared.to_vec()));
@@ -82,23 +80,13 @@ impl Table {
 
     /// A figure with a limit of its own.
     pub(crate) fn figure(&mut self, what: &str, value: f64, unit: &str, limit: f64) {
-        self.note(what, value, unit);
-        if let Some(row) = self.rows.last_mut() {
-            row[4] = format!("≤ {limit}{unit}");
-            row[5] = verdict(value <= limit);
-        }
-    }
-
-    /// A figure to know.
-    pub(crate) fn note(&mut self, what: &str, value: f64, unit: &str) {
-        let value = format!("{value:.2}{unit}");
         self.rows.push([
             what.into(),
-            value,
+            format!("{value:.2}{unit}"),
             String::new(),
             String::new(),
-            String::new(),
-            String::new(),
+            format!("≤ {limit}{unit}"),
+            verdict(value <= limit),
         ]);
     }
 }

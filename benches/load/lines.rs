@@ -1,136 +1,139 @@
-//! A hand-written client: lines over any pair of streams. It is the floor that everything is compared with, and the
-//! frontend of the daemon, so that both pay the same for it.
+//! A client as one writes it by hand: asynchronous lines over any pair of streams, answers parsed. The same code speaks
+//! to a server directly and to the daemon, so that both pay the same for it.
 
-use std::{
-    io::{BufRead, BufReader, Read, Write},
-    os::unix::net::UnixStream,
-    path::Path,
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+use std::{path::Path, process::Stdio, time::Duration, time::Instant};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    net::UnixStream,
+    process::{Child, Command},
 };
-
-use memchr::memmem;
 
 use crate::support::fake_server;
 
-/// Sends lines and counts answers.
+/// 64 bytes.
+pub(crate) const TEXT: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// A client without any library.
 pub(crate) struct Lines {
-    read: BufReader<Box<dyn Read>>,
-    write: Box<dyn Write>,
-    line: Vec<u8>,
-    tool: String,
-    server: Option<Child>,
+    read: BufReader<Box<dyn AsyncRead + Unpin>>,
+    write: Box<dyn AsyncWrite + Unpin>,
+    line: String,
+    tool: &'static str,
+    last_id: u64,
+    _server: Option<Child>,
 }
 
 impl Lines {
     /// Starts a server and speaks to it directly.
-    pub(crate) fn spawn(tool: &str) -> Self {
+    pub(crate) async fn spawn() -> Self {
         let mut server = Command::new(fake_server())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .kill_on_drop(true)
             .spawn()
             .expect("it starts");
-        let mut lines = Self {
-            read: BufReader::with_capacity(64 << 10, Box::new(server.stdout.take().expect("piped"))),
-            write: Box::new(server.stdin.take().expect("piped")),
-            line: Vec::new(),
-            tool: tool.into(),
-            server: Some(server),
-        };
-        let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}"#;
-        lines.exchange(initialize);
-        lines.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        let read = Box::new(server.stdout.take().expect("piped"));
+        let write = Box::new(server.stdin.take().expect("piped"));
+        let mut lines = Self::new(read, write, "echo", Some(server));
+        let info = json!({"name": "load", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        lines.request("initialize", params).await;
         lines
     }
 
     /// Connects to the daemon.
-    pub(crate) fn connect(socket: &Path, tool: &str) -> Self {
-        let stream = UnixStream::connect(socket).expect("the daemon listens");
+    pub(crate) async fn connect(socket: &Path, tool: &'static str) -> Self {
+        let stream = UnixStream::connect(socket).await.expect("the daemon listens");
+        let (read, write) = stream.into_split();
+        Self::new(Box::new(read), Box::new(write), tool, None)
+    }
+
+    fn new(
+        read: Box<dyn AsyncRead + Unpin>,
+        write: Box<dyn AsyncWrite + Unpin>,
+        tool: &'static str,
+        server: Option<Child>,
+    ) -> Self {
         Self {
-            read: BufReader::with_capacity(64 << 10, Box::new(stream.try_clone().expect("a second handle"))),
-            write: Box::new(stream),
-            line: Vec::new(),
-            tool: tool.into(),
-            server: None,
+            read: BufReader::with_capacity(64 << 10, read),
+            write,
+            line: String::new(),
+            tool,
+            last_id: 0,
+            _server: server,
         }
     }
 
-    /// One line out, one line in.
-    pub(crate) fn exchange(&mut self, request: &str) -> &[u8] {
-        self.send(request);
-        self.receive();
-        &self.line
+    /// A request and its result.
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
+        self.send(method, params).await;
+        let mut answer = self.receive().await;
+        assert_eq!(answer["id"], self.last_id, "{answer}");
+        answer["result"].take()
+    }
+
+    /// The time from a request to its answer's last byte, unparsed.
+    pub(crate) async fn time_of(&mut self, method: &str, params: Value) -> Duration {
+        let start = Instant::now();
+        self.send(method, params).await;
+        self.receive_line().await;
+        start.elapsed()
     }
 
     /// Echoes 64 bytes this often, one after the other; the time of each.
-    pub(crate) fn one_by_one(&mut self, calls: usize) -> Vec<Duration> {
-        (0..calls)
-            .map(|id| {
-                let request = self.echo(id);
-                let start = Instant::now();
-                self.exchange(&request);
-                let time = start.elapsed();
-                self.check();
-                time
-            })
-            .collect()
+    pub(crate) async fn one_by_one(&mut self, calls: usize) -> Vec<Duration> {
+        let mut times = Vec::with_capacity(calls);
+        for _ in 0..calls {
+            let start = Instant::now();
+            let result = self.request("tools/call", self.echo()).await;
+            assert_eq!(result["content"][0]["text"], TEXT);
+            times.push(start.elapsed());
+        }
+        times
     }
 
     /// Echoes this often with so many calls on their way; calls in a second.
-    pub(crate) fn at_once(&mut self, in_flight: usize, calls: usize) -> f64 {
+    pub(crate) async fn at_once(&mut self, in_flight: usize, calls: usize) -> f64 {
         let start = Instant::now();
-        for id in 0..in_flight {
-            let request = self.echo(id);
-            self.send(&request);
-        }
-        for id in in_flight..calls + in_flight {
-            self.receive();
-            self.check();
-            if id < calls {
-                let request = self.echo(id);
-                self.send(&request);
+        let mut sent = 0;
+        for done in 0..calls {
+            while sent < calls && sent - done < in_flight {
+                self.send("tools/call", self.echo()).await;
+                sent += 1;
             }
+            let answer = self.receive().await;
+            assert_eq!(answer["result"]["content"][0]["text"], TEXT);
         }
         calls as f64 / start.elapsed().as_secs_f64()
     }
 
-    fn echo(&self, id: usize) -> String {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{}","arguments":{{"text":"{TEXT}"}}}}}}"#,
-            self.tool
-        )
+    fn echo(&self) -> Value {
+        json!({"name": self.tool, "arguments": {"text": TEXT}})
     }
 
-    fn send(&mut self, line: &str) {
-        let mut bytes = Vec::with_capacity(line.len() + 1);
-        bytes.extend_from_slice(line.as_bytes());
-        bytes.push(b'\n');
-        self.write.write_all(&bytes).expect("the other side reads");
+    async fn send(&mut self, method: &str, params: Value) {
+        self.last_id += 1;
+        let request = json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params});
+        self.write
+            .write_all(format!("{request}\n").as_bytes())
+            .await
+            .expect("the other side reads");
     }
 
-    fn receive(&mut self) {
+    async fn receive(&mut self) -> Value {
+        self.receive_line().await;
+        serde_json::from_str(&self.line).expect("JSON")
+    }
+
+    async fn receive_line(&mut self) {
         self.line.clear();
         let read = self
             .read
-            .read_until(b'\n', &mut self.line)
+            .read_line(&mut self.line)
+            .await
             .expect("the other side writes");
         assert!(read > 0, "the other side has gone");
     }
-
-    fn check(&self) {
-        let fine = memmem::find(&self.line, TEXT.as_bytes()).is_some();
-        assert!(fine, "not an echo: {}", String::from_utf8_lossy(&self.line));
-    }
 }
-
-impl Drop for Lines {
-    fn drop(&mut self) {
-        if let Some(server) = &mut self.server {
-            let _ = server.kill();
-            let _ = server.wait();
-        }
-    }
-}
-
-/// 64 bytes.
-pub(crate) const TEXT: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
