@@ -1,4 +1,4 @@
-//! The command line: one file per subcommand, and the views in [`render`].
+//! The command line: one file per subcommand, and the views in `render`.
 //!
 //! It may import everything, but talks to a running daemon only through [`crate::client`], as any other frontend
 //! does. Always true: what a person sees says what to do next when something is wrong; every way to end has a code
