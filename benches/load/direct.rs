@@ -2,7 +2,6 @@
 
 use std::{
     cell::Cell,
-    process::Stdio,
     time::{Duration, Instant},
 };
 
@@ -11,8 +10,9 @@ use rmcp::{
     ClientHandler, RoleClient, ServiceExt,
     model::{CallToolRequestParams, ClientConfig, Implementation, JsonObject, ProtocolVersion},
     service::RunningService,
+    transport::TokioChildProcess,
 };
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 use crate::{lines::TEXT, support::fake_server};
 
@@ -27,30 +27,17 @@ impl ClientHandler for Handler {
     }
 }
 
-/// The client and its server.
+/// The client; its transport owns the server.
 pub(crate) struct Rmcp {
     service: RunningService<RoleClient, Handler>,
-    _server: Child,
 }
 
 impl Rmcp {
     /// Starts a server and connects.
     pub(crate) async fn spawn() -> Self {
-        let mut server = Command::new(fake_server())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("it starts");
-        let pipes = (
-            server.stdout.take().expect("piped"),
-            server.stdin.take().expect("piped"),
-        );
-        let service = Handler.serve(pipes).await.expect("the handshake");
-        Self {
-            service,
-            _server: server,
-        }
+        let transport = TokioChildProcess::new(Command::new(fake_server())).expect("it starts");
+        let service = Handler.serve(transport).await.expect("the handshake");
+        Self { service }
     }
 
     /// Echoes 64 bytes this often, one after the other; the time of each.

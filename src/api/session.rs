@@ -288,13 +288,22 @@ impl Session {
                 return self.out.answer(|out| write_error(out, None, &to_json(&error)));
             }
             Err(error) => {
-                let code = match error {
+                let code = match &error {
+                    EnvelopeError::Malformed(json) if json.is_data() => Code::InvalidRequest,
                     EnvelopeError::Malformed(_) | EnvelopeError::NotAnObject => Code::ParseError,
                     EnvelopeError::Batch | EnvelopeError::TooDeep { .. } => Code::InvalidRequest,
                 };
                 return self.refuse(RpcError::new(code, format!("{error}; the connection is closed")));
             }
         };
+        // Left out is fine: the protocol is the only one here.
+        if envelope
+            .jsonrpc
+            .as_deref()
+            .is_some_and(|version| version != "2.0")
+        {
+            return self.invalid("'jsonrpc' is \"2.0\"");
+        }
         match (&envelope.method, envelope.id) {
             (Some(method), Some(id)) => match RequestId::parse(id) {
                 Some(id) => self.request(id, method, envelope.params),

@@ -355,7 +355,7 @@ impl Caller {
             tool: route.tool.to_string(),
             lost,
         };
-        let mut pending = connection(route)?.request(method, params).await.map_err(lost)?;
+        let mut pending = connection(route)?.request(method, params).map_err(lost)?;
         let reply = match timeout(limit, pending.answer(on_progress)).await {
             Ok(reply) => reply.map_err(lost)?,
             Err(_) => {
@@ -368,6 +368,10 @@ impl Caller {
         };
         match reply {
             Reply::Error(raw) => Err(self.server_error(route, raw.get())),
+            Reply::Result(raw) if !raw.get().starts_with('{') => Err(CallError::Protocol {
+                server: route.server.clone(),
+                detail: format!("its result of {method} is not an object"),
+            }),
             Reply::Result(raw) => match route.view.config.max_result_bytes {
                 Some(limit) if raw.get().len() > limit => Err(CallError::TooLarge {
                     server: route.server.clone(),

@@ -128,7 +128,9 @@ fn detail(reason: Option<&str>, retry_after: Option<Duration>) -> String {
 fn outcome(lost: Lost) -> &'static str {
     match lost {
         Lost::NotSent => "; it was certainly not carried out",
-        Lost::Unknown => "; it may or may not have been carried out, so it is not repeated",
+        Lost::Unknown | Lost::TooLarge { .. } => {
+            "; it may or may not have been carried out, so it is not repeated"
+        }
     }
 }
 
@@ -198,6 +200,7 @@ impl CallError {
                 let code = match lost {
                     Lost::NotSent => Code::ServerUnavailable,
                     Lost::Unknown => Code::OutcomeUnknown,
+                    Lost::TooLarge { .. } => Code::TooLarge,
                 };
                 RpcError::new(code, text)
                     .server(server)

@@ -150,7 +150,7 @@ impl CatalogTool {
         let members: IndexMap<String, &RawValue> = serde_json::from_str(definition).unwrap_or_default();
         let mut out = format!(r#"{{"name":{name}"#);
         for (key, value) in &members {
-            if !matches!(key.as_str(), "name" | "inputSchema" | "execution") {
+            if !matches!(key.as_str(), "name" | "inputSchema" | "execution") && has_its_type(key, value) {
                 out.push_str(&format!(",{}:{}", to_json(key), value.get()));
             }
         }
@@ -171,6 +171,17 @@ impl CatalogTool {
             && self.parallel_safe == other.parallel_safe
             && text(&self.definition) == text(&other.definition)
             && self.parameters.get() == other.parameters.get()
+    }
+}
+
+/// A member that is not what the protocol says would make strict frontends refuse the whole list (TOOL-07).
+fn has_its_type(key: &str, value: &RawValue) -> bool {
+    let first = value.get().as_bytes().first();
+    match key {
+        "description" | "title" => first == Some(&b'"'),
+        "annotations" | "outputSchema" | "_meta" => first == Some(&b'{'),
+        "icons" => first == Some(&b'['),
+        _ => true,
     }
 }
 

@@ -124,14 +124,11 @@ fn check_names(names: &[String], schema: &Value, wrong: &mut Vec<String>) {
         if parameters.iter().any(|parameter| parameter.name == name) || is_open(schema) {
             continue;
         }
-        let near = parameters
-            .iter()
-            .map(|parameter| (strsim::jaro_winkler(name, parameter.name), parameter.name))
-            .filter(|(likeness, _)| *likeness > 0.75)
-            .max_by(|a, b| a.0.total_cmp(&b.0));
-        let hint = near
-            .map(|(_, near)| format!("; did you mean '{near}'?"))
-            .unwrap_or_default();
+        let names = parameters.iter().map(|parameter| parameter.name);
+        let hint = match crate::text::nearest(name, names).first() {
+            Some(near) => format!("; did you mean '{near}'?"),
+            None => String::new(),
+        };
         wrong.push(format!("no argument is called '{name}'{hint}"));
     }
     for parameter in parameters.iter().filter(|parameter| parameter.required) {

@@ -105,7 +105,7 @@ pub(super) fn run(context: &Context, args: &Args) -> Outcome {
         });
     }
     if let Some(error) = answer["error"].as_str() {
-        return Err(tool_error(error, tool));
+        return Err(tool_error(error, &answer));
     }
     context.print(&result_text(&answer["result"], io::stdout().is_terminal()))?;
     Ok(Exit::Success)
@@ -134,19 +134,18 @@ fn does_not_fit(Wrong(wrong): Wrong, name: &str, tool: Option<&Value>) -> Failur
     }
 }
 
-/// The tool's own failure: its text, and where to look when it is the server that is down.
-fn tool_error(error: &str, tool: Option<&Value>) -> Failure {
+/// A call that failed. A tool's own failure is its text alone; one of the daemon's comes with a code and a server.
+fn tool_error(error: &str, answer: &Value) -> Failure {
     let failure = Failure::new(Exit::Failure, error.trim_end());
-    match tool.map(|tool| text(tool, "server")) {
-        Some(server) if error.contains("not connected") || error.contains("Failed to connect") => {
-            failure.next("`hermesd-mcp status` says why").next(format!(
-                "`hermesd-mcp logs {}` shows what it wrote",
-                quote(server)
-            ))
+    match (answer["code"].as_i64(), answer["server"].as_str()) {
+        (Some(1006), _) => {
+            failure.next("allow more time with --timeout SECONDS, or `timeout` in the configuration")
         }
-        Some(_) => failure,
-        None if error.contains("not connected") => failure.next("`hermesd-mcp status` says why"),
-        None => failure.next("`hermesd-mcp tools` lists every tool with its arguments"),
+        (Some(_), Some(server)) => failure.next("`hermesd-mcp status` says why").next(format!(
+            "`hermesd-mcp logs {}` shows what it wrote",
+            quote(server)
+        )),
+        _ => failure,
     }
 }
 
@@ -233,6 +232,16 @@ mod tests {
                 · path  required  Where it is
         next: correct them, or send them as they are with --no-check
         ");
+    }
+
+    #[test]
+    fn a_failure_of_the_server_points_to_its_log_and_one_of_the_tool_does_not() {
+        let answer = json!({"error": "x", "code": 1002, "server": "time", "retryable": true});
+        let failure = tool_error("MCP server 'time' is not connected", &answer);
+        assert_eq!(failure.exit, Exit::Failure);
+        assert!(failure.render(Style::PLAIN).contains("`hermesd-mcp logs time`"));
+        let failure = tool_error("no such file\n", &json!({"error": "no such file\n"}));
+        assert_eq!(failure.render(Style::PLAIN), "error: no such file\n");
     }
 
     #[test]

@@ -21,10 +21,8 @@ pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The global options and the environment.
 pub(super) struct Context {
     pub(super) environment: Environment,
-    #[allow(dead_code, reason = "read by `serve` and `check`")]
     pub(super) config: Option<PathBuf>,
     pub(super) socket: Option<PathBuf>,
-    #[allow(dead_code, reason = "read by `serve`")]
     pub(super) log: Option<String>,
 }
 

@@ -105,7 +105,8 @@ fn explain(mut failure: Failure, error: &RpcError) -> Failure {
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    if !near.is_empty() {
+    // The daemon's own text may name them already.
+    if near.first().is_some_and(|near| !error.message.contains(*near)) {
         failure = failure.next(format!("did you mean {}?", near.join(", ")));
     }
     let server = error.data["server"].as_str();

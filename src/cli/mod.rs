@@ -1,4 +1,4 @@
-//! The command line: one file per subcommand, and the views in [`render`].
+//! The command line: one file per subcommand, and the views in `render`.
 //!
 //! It may import everything, but talks to a running daemon only through [`crate::client`], as any other frontend
 //! does. Always true: what a person sees says what to do next when something is wrong; every way to end has a code
@@ -6,8 +6,10 @@
 
 mod arguments;
 mod call;
+mod check;
 mod completions;
 mod context;
+mod demo;
 mod demo_server;
 mod exit;
 mod failure;
@@ -15,6 +17,7 @@ mod interrupt;
 mod logs;
 mod render;
 mod restart;
+mod serve;
 mod socket;
 mod status;
 mod stop;
@@ -27,6 +30,9 @@ use clap::{Parser, Subcommand};
 pub use self::exit::Exit;
 use self::{context::Context, failure::Failure};
 use crate::environment::Environment;
+
+/// The hidden subcommand with which the daemon starts its helper.
+const DEATH_WATCH: &str = "__death-watch";
 
 /// How a subcommand ends.
 type Outcome = Result<Exit, Failure>;
@@ -63,6 +69,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the daemon (also without a command)
+    Serve,
     /// Show the servers: state, tools, and what is wrong with those that are down
     Status(status::Args),
     /// List the tools as signatures, with what their arguments are for
@@ -75,8 +83,12 @@ enum Command {
     Restart(restart::Args),
     /// Stop the daemon and all its servers
     Stop,
+    /// Check a configuration: every finding with its place, and whether the commands exist
+    Check(check::Args),
     /// Print the path of the socket
     Socket,
+    /// Show everything once, with nothing installed: a daemon in a temporary home, its tools, calls and status
+    Demo,
     /// The built-in MCP server of the demo, on stdin and stdout
     DemoServer,
     /// Print a completion script for a shell
@@ -93,6 +105,13 @@ fn after_help() -> String {
 
 /// Runs the program named on the command line.
 pub fn run() -> ExitCode {
+    // The helper must be small and can't fail on options, so it doesn't come past clap.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|argument| argument == DEATH_WATCH)
+    {
+        return crate::server::death_watch::run();
+    }
     run_with(std::env::args_os(), Environment::of_process()).into()
 }
 
@@ -120,7 +139,9 @@ fn run_with(arguments: impl IntoIterator<Item = OsString>, environment: Environm
         Some(Command::Socket) => socket::run(&context),
         Some(Command::DemoServer) => demo_server::run(),
         Some(Command::Completions(args)) => completions::run(&context, &args),
-        None => Ok(Exit::Success),
+        Some(Command::Check(args)) => check::run(&context, &args),
+        Some(Command::Demo) => demo::run(&context),
+        Some(Command::Serve) | None => serve::run(&context),
     };
     outcome.unwrap_or_else(|failure| {
         context.report(&failure);

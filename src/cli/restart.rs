@@ -24,18 +24,20 @@ pub(super) fn run(context: &Context, args: &Args) -> Outcome {
     let answer = context.connect()?.request("hermes/restart", &params, TIMEOUT)?;
     let state = clean_line(text(&answer, "state"));
     let name = clean(&args.server);
-    if matches!(&*state, "failed" | "parked" | "auth_required") {
+    if state != "connected" {
         let cause = [text(&answer, "error"), text(&answer, "reason")]
             .into_iter()
             .find(|cause| !cause.is_empty())
-            .unwrap_or("the daemon gave no reason");
-        return Err(
-            Failure::new(Exit::Failure, format!("MCP server '{name}' is {state}: {cause}")).next(format!(
-                "`hermesd-mcp logs {}` shows what it wrote",
-                quote(&args.server)
-            )),
-        );
+            .unwrap_or(&state);
+        return Err(Failure::new(
+            Exit::Failure,
+            format!("MCP server '{name}' did not start: {cause}"),
+        )
+        .next(format!(
+            "`hermesd-mcp logs {}` shows what it wrote",
+            quote(&args.server)
+        )));
     }
-    context.print(&format!("MCP server '{name}' is {state}\n"))?;
+    context.print(&format!("MCP server '{name}' is connected\n"))?;
     Ok(Exit::Success)
 }

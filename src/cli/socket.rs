@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Exit, Failure, Outcome, context::Context};
+use crate::{config, paths};
 
 pub(super) fn run(context: &Context) -> Outcome {
     let path = locate(context)?;
@@ -10,12 +11,18 @@ pub(super) fn run(context: &Context) -> Outcome {
     Ok(Exit::Success)
 }
 
-/// The socket's path by the rule of DESIGN.md. Stand-in until `crate::paths` is merged.
+/// The socket's path by the same rule as the daemon's ([`paths::socket_path`]).
+///
+/// A configuration that can't be read is no reason to fail: the daemon may well run with an older one, and `check`
+/// says what is wrong.
 pub(super) fn locate(context: &Context) -> Result<PathBuf, Failure> {
     let environment = &context.environment;
-    Ok(context
-        .socket
-        .clone()
-        .or_else(|| environment.get_non_empty("HERMESD_MCP_SOCKET").map(PathBuf::from))
-        .unwrap_or_else(|| environment.hermes_home().dir().join("run/mcp.sock")))
+    let path = config::locate(context.config.as_deref(), environment);
+    let configured = config::load(&path, environment)
+        .ok()
+        .and_then(|config| config.settings.socket);
+    match paths::socket_path(context.socket.as_deref(), configured.as_deref(), environment) {
+        Ok(path) => Ok(path.to_path_buf()),
+        Err(error) => Err(Failure::new(Exit::Config, error.to_string())),
+    }
 }

@@ -33,7 +33,7 @@ pub(super) fn run(context: &Context, args: &Args) -> Outcome {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
-            .as_secs();
+            .as_secs_f64();
         context.print(&render_status(&status, now, context.style()))?;
     }
     Ok(Exit::Success)

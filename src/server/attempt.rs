@@ -66,6 +66,33 @@ pub(super) struct Attempt<'a> {
 /// A reading of the tool list that is under way.
 type Relist = std::pin::Pin<Box<dyn Future<Output = Result<Tools, String>> + Send>>;
 
+/// A connection on which the handshake and the first list are done.
+struct Established {
+    connection: Connection,
+    running: Running,
+    info: ServerInfo,
+    tools: Tools,
+}
+
+/// How the opening of a connection came out.
+enum Opened {
+    Done(Box<Established>),
+    Refused(OpenError),
+    Late,
+    Exited(std::io::Result<std::process::ExitStatus>),
+    Ended(End),
+}
+
+impl From<Result<Result<Established, OpenError>, tokio::time::error::Elapsed>> for Opened {
+    fn from(result: Result<Result<Established, OpenError>, tokio::time::error::Elapsed>) -> Self {
+        match result {
+            Ok(Ok(opened)) => Self::Done(Box::new(opened)),
+            Ok(Err(error)) => Self::Refused(error),
+            Err(_) => Self::Late,
+        }
+    }
+}
+
 struct Tools {
     tools: Arc<[ListedTool]>,
     warnings: Vec<String>,
@@ -101,17 +128,42 @@ impl Attempt<'_> {
         let limits = &self.surroundings.limits;
         let transport = StdioTransport::new(name, pipes.stdin, pipes.stdout, limits, link.clone());
         let cancel = CancellationToken::new();
-        let opened = tokio::select! {
-            command = next(inbox) => Err(End::Asked(command)),
-            opened = timeout(until(deadline), self.open(transport, link.clone(), cancel.clone())) => match opened {
-                Ok(Ok(opened)) => Ok(opened),
-                Ok(Err(error)) => Err(self.broken(error.into_reason(&link, &mut child).await, false)),
-                Err(_) => Err(self.broken(child.with_stderr(self.no_answer()).await, false)),
-            },
+        let opened = {
+            let mut opening = std::pin::pin!(timeout(
+                until(deadline),
+                self.open(transport, link.clone(), cancel.clone())
+            ));
+            tokio::select! {
+                command = next(inbox) => Opened::Ended(End::Asked(command)),
+                opened = &mut opening => opened.into(),
+                // STDIO-06: a child of it may hold the pipes, and an answer may still be in them.
+                status = child.process.exited() => match timeout(LAST_WORDS, &mut opening).await {
+                    Ok(opened) => opened.into(),
+                    Err(_) => Opened::Exited(status),
+                },
+            }
+        };
+        let opened = match opened {
+            Opened::Done(opened) => Ok(*opened),
+            Opened::Ended(end) => Err(end),
+            Opened::Refused(error) => Err(self.broken(error.into_reason(&link, &mut child).await, false)),
+            Opened::Late => Err(self.broken(child.with_stderr(self.no_answer()).await, false)),
+            Opened::Exited(status) => {
+                let what = status.map_or_else(|error| error.to_string(), describe_exit);
+                let reason = child
+                    .with_stderr(format!("{what} before it answered initialize"))
+                    .await;
+                Err(self.broken(reason, false))
+            }
         };
         let end = match opened {
             Err(end) => end,
-            Ok((connection, running, info, tools)) => {
+            Ok(Established {
+                connection,
+                running,
+                info,
+                tools,
+            }) => {
                 self.connected(&connection, info, tools);
                 self.stay(connection, running, &link, &mut child, inbox).await
             }
@@ -173,7 +225,7 @@ impl Attempt<'_> {
         transport: StdioTransport,
         link: Arc<Link>,
         cancel: CancellationToken,
-    ) -> Result<(Connection, Running, ServerInfo, Tools), OpenError> {
+    ) -> Result<Established, OpenError> {
         let (connection, running) = Connection::open(transport, link, cancel)
             .await
             .map_err(Box::new)?;
@@ -189,7 +241,12 @@ impl Attempt<'_> {
                 warnings: Vec::new(),
             },
         };
-        Ok((connection, running, info, tools))
+        Ok(Established {
+            connection,
+            running,
+            info,
+            tools,
+        })
     }
 
     fn read_tools(

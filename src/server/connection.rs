@@ -170,12 +170,12 @@ impl Connection {
         }
     }
 
-    /// Sends a request.
+    /// Queues a request; waiting for its answer sends it.
     ///
     /// # Errors
     /// [`Lost::NotSent`] when the connection is gone already.
-    pub async fn request(&self, method: &'static str, params: Params) -> Result<PendingRequest, Lost> {
-        self.channel.request(method, params).await
+    pub fn request(&self, method: &'static str, params: Params) -> Result<PendingRequest, Lost> {
+        self.channel.request(method, params)
     }
 
     /// Reads a whole list: every page, up to the limits. A repeated cursor ends it too (PAGE-01, PAGE-02).
@@ -190,15 +190,13 @@ impl Connection {
                 .last()
                 .map(|cursor| format!("\"cursor\":{cursor}"))
                 .unwrap_or_default();
-            let mut request = self
-                .request(
-                    method,
-                    Params {
-                        members,
-                        ..Params::default()
-                    },
-                )
-                .await?;
+            let mut request = self.request(
+                method,
+                Params {
+                    members,
+                    ..Params::default()
+                },
+            )?;
             let page = match request.answer(|_| {}).await? {
                 Reply::Result(raw) => page_of(method, key, &raw),
                 Reply::Error(raw) => Err(ListError::Refused {

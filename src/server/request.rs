@@ -30,6 +30,12 @@ pub enum Lost {
     /// The connection broke after the request was written: it may have been carried out.
     #[error("connection lost while the request was running")]
     Unknown,
+    /// The server wrote a line beyond the limit, and the connection was given up.
+    #[error("connection lost: it wrote a message of more than {limit} bytes (limits.message_bytes)")]
+    TooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
 }
 
 /// The parameters of a request as they are written.
@@ -47,16 +53,23 @@ pub struct Params {
 pub struct PendingRequest {
     pub(super) channel: Channel,
     pub(super) id: i64,
-    pub(super) reply: oneshot::Receiver<Reply>,
+    pub(super) reply: oneshot::Receiver<Result<Reply, Lost>>,
     pub(super) progress: Option<mpsc::Receiver<Box<RawValue>>>,
 }
 
 impl PendingRequest {
-    /// Waits for the answer and gives every progress notification's `params` to `on_progress` before it, in order.
+    /// Sends the request, waits for the answer and gives every progress notification's `params` to `on_progress` before it, in order.
     ///
     /// # Errors
     /// [`Lost`] as soon as the connection is gone.
     pub async fn answer(&mut self, mut on_progress: impl FnMut(&RawValue)) -> Result<Reply, Lost> {
+        tokio::select! {
+            biased;
+            // A pipe that breaks here breaks for the reader too; then the answer says that it is lost.
+            _ = self.channel.flush() => {}
+            // Another's flush may have sent it.
+            answer = &mut self.reply => return answer.unwrap_or(Err(Lost::Unknown)),
+        }
         let answer = loop {
             let Some(progress) = &mut self.progress else {
                 break (&mut self.reply).await;
@@ -73,7 +86,7 @@ impl PendingRequest {
             }
         };
         // The channel forgets a request only with its answer, its cancellation, or the connection's end.
-        answer.map_err(|_| Lost::Unknown)
+        answer.unwrap_or(Err(Lost::Unknown))
     }
 
     /// Tells the server that nobody waits any more.

@@ -8,6 +8,9 @@ use serde_json::value::RawValue;
 /// The members of one JSON-RPC message, borrowed from its line. Keys are case-sensitive and may not repeat (S-22).
 #[derive(Debug, Deserialize)]
 pub struct Envelope<'a> {
+    /// `jsonrpc`.
+    #[serde(borrow, default)]
+    pub jsonrpc: Option<Cow<'a, str>>,
     /// `id`, also when it is null.
     #[serde(borrow, default, deserialize_with = "present")]
     pub id: Option<&'a RawValue>,

@@ -108,6 +108,47 @@ fn answers_of_a_wrong_shape_end_the_call_and_not_the_link() {
 }
 
 #[test]
+fn what_looks_like_an_answer_is_none() {
+    let daemon = Daemon::builder()
+        .fake_with("a", &[], json!({"timeout": 1}))
+        .start_connected();
+    let mut frontend = daemon.frontend();
+    let pid = daemon.processes("a");
+    for line in [
+        // A request of the server that happens to have the id of ours.
+        r#"{"jsonrpc":"2.0","id":$ID,"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"whose?"}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"id":$ID,"result":{}}}"#,
+        r#"{"jsonrpc":"2.0","id":$ID.5,"result":{}}"#,
+    ] {
+        let error = frontend.error(
+            "tools/call",
+            json!({"name": "mcp_a_raw_line", "arguments": {"line": line}}),
+        );
+        assert_eq!(error["code"], 1006, "{line}: {error}");
+    }
+    assert_eq!(frontend.call_text("mcp_a_echo", json!({"text": "on"})), "on");
+    assert_eq!(daemon.processes("a"), pid);
+}
+
+#[test]
+fn the_first_of_two_answers_counts() {
+    let daemon = Daemon::builder().fake("a", &[]).start_connected();
+    let mut frontend = daemon.frontend();
+    let answer = |text: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#)
+    };
+    let line = format!("{}\n{}", answer("first"), answer("second"));
+    for _ in 0..3 {
+        assert_eq!(
+            frontend.call_text("mcp_a_raw_line", json!({"line": line})),
+            "first"
+        );
+        assert_eq!(frontend.call_text("mcp_a_echo", json!({"text": "on"})), "on");
+    }
+}
+
+#[test]
 fn text_that_is_no_unicode_settles_its_own_call_only() {
     let daemon = Daemon::builder().fake("a", &[]).start_connected();
     let mut frontend = daemon.frontend();

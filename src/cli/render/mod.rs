@@ -19,13 +19,7 @@ pub(crate) use table::{Cell, table, wrap};
 
 /// Text of a server, safe for a terminal. Line breaks and tabs stay.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    // Stand-in until `text::sanitize` is merged.
-    let keep = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
-    if text.chars().all(keep) {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(text.chars().filter(|c| keep(*c)).collect())
-    }
+    crate::text::sanitize(text)
 }
 
 /// The same, on one line.

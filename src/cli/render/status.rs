@@ -8,7 +8,7 @@ use super::{Cell, Paint, Style, clean, clean_line, count, duration, items, quote
 const STDERR_LINES: usize = 5;
 
 /// Renders the answer to `hermes/status`. `now` is in seconds since the epoch, for "how long".
-pub(crate) fn render_status(status: &Value, now: u64, style: Style) -> String {
+pub(crate) fn render_status(status: &Value, now: f64, style: Style) -> String {
     let servers = items(status, "servers");
     let mut out = String::new();
     let tools: u64 = servers.iter().filter_map(|server| server["tools"].as_u64()).sum();
@@ -44,37 +44,26 @@ pub(crate) fn render_status(status: &Value, now: u64, style: Style) -> String {
     out
 }
 
-/// The configuration's own error and its diagnostics, which may be objects or finished lines.
+/// What the daemon found wrong with its configuration: finished lines with file, line and column.
 fn config_findings(config: &Value, style: Style) -> String {
+    let diagnostics: Vec<&str> = items(config, "diagnostics")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     let mut out = String::new();
-    if let Some(error) = config["error"].as_str() {
+    if let Some(error) = config["error"]
+        .as_str()
+        .filter(|error| !diagnostics.contains(error))
+    {
         out.push_str(&format!("{} {}\n", style.bad("error:"), clean_line(error)));
     }
-    for finding in items(config, "diagnostics") {
-        let line = match finding.as_str() {
-            Some(line) => line.to_owned(),
-            None => {
-                let place = match (finding["line"].as_u64(), finding["column"].as_u64()) {
-                    (Some(line), Some(column)) if line > 0 => format!("{line}:{column}: "),
-                    _ => String::new(),
-                };
-                let key = match text(finding, "key") {
-                    "" => String::new(),
-                    key => format!("{key}: "),
-                };
-                let severity = match text(finding, "severity") {
-                    "" => "warning",
-                    severity => severity,
-                };
-                format!("{severity}: {place}{key}{}", text(finding, "message"))
-            }
-        };
-        out.push_str(&format!("  {}\n", clean_line(&line)));
+    for finding in diagnostics {
+        out.push_str(&format!("{}\n", clean_line(finding)));
     }
     if !out.is_empty() {
+        let next = style.dim("next:");
         out.push_str(&format!(
-            "{} `hermesd-mcp check` shows every finding with its place\n",
-            style.dim("next:")
+            "{next} correct the file, `hermesd-mcp check` it, then start the daemon again\n"
         ));
     }
     out
@@ -95,7 +84,7 @@ fn no_servers(config: &str, style: Style) -> String {
     )
 }
 
-fn server_table(servers: &[Value], now: u64, style: Style) -> String {
+fn server_table(servers: &[Value], now: f64, style: Style) -> String {
     let header = ["SERVER", "STATE", "FOR", "TOOLS", "CALLS", "ERRORS", "PROGRAM"];
     let mut rows = vec![
         header
@@ -105,9 +94,8 @@ fn server_table(servers: &[Value], now: u64, style: Style) -> String {
     ];
     for server in servers {
         let state = state(server);
-        let since = server["since"]
-            .as_f64()
-            .map(|since| now.saturating_sub(since as u64));
+        // A clock that was set back must not give a negative age; the cast stops at 0.
+        let since = server["since"].as_f64().map(|since| (now - since) as u64);
         rows.push(vec![
             Cell::new(clean_line(text(server, "name")), Paint::Bold),
             Cell::new(clean_line(state), paint(state)),
@@ -191,20 +179,26 @@ fn problem(server: &Value, style: Style) -> String {
     for line in last.iter().filter_map(Value::as_str) {
         out.push_str(&format!("  {} {}\n", style.dim("stderr |"), clean(line)));
     }
+    let next = style.dim("next:");
+    if server["since"].is_null() {
+        // It was never tried: its entry is wrong.
+        out.push_str(&format!(
+            "  {next} correct the entry, `hermesd-mcp check` it, then start the daemon again\n"
+        ));
+        return out;
+    }
+    let name = quote(name);
+    if !last.is_empty() {
+        out.push_str(&format!(
+            "  {next} `hermesd-mcp logs {name}` shows all it wrote\n"
+        ));
+    }
     let restart = match state {
         "connecting" => return out,
         "backoff" => "tries at once",
         _ => "tries again when the cause is gone",
     };
-    let name = quote(name);
-    out.push_str(&format!(
-        "  {} `hermesd-mcp logs {name}` shows all it wrote\n",
-        style.dim("next:")
-    ));
-    out.push_str(&format!(
-        "  {} `hermesd-mcp restart {name}` {restart}\n",
-        style.dim("next:")
-    ));
+    out.push_str(&format!("  {next} `hermesd-mcp restart {name}` {restart}\n"));
     out
 }
 
@@ -214,12 +208,12 @@ mod tests {
 
     use super::*;
 
-    const NOW: u64 = 1_700_000_000;
+    const NOW: f64 = 1_700_000_000.4;
 
     fn server(name: &str, state: &str, more: Value) -> Value {
         let mut server = json!({
             "name": name, "transport": "stdio", "tools": 0, "connected": state == "connected",
-            "disabled": state == "disabled", "status": state, "state": state, "since": NOW - 65,
+            "disabled": state == "disabled", "status": state, "state": state, "since": NOW - 65.0,
             "reconnects": 0, "calls": 0, "errors": 0,
         });
         for (key, value) in more.as_object().unwrap() {
@@ -231,7 +225,7 @@ mod tests {
     fn render(servers: Vec<Value>) -> String {
         let status = json!({
             "generation": 3, "uptime_s": 7_620, "servers": servers,
-            "config": {"path": "/home/a/.hermes/config.yaml", "loaded_at": NOW - 7_620},
+            "config": {"path": "/home/a/.hermes/config.yaml", "loaded_at": NOW - 7_620.0},
         });
         render_status(&status, NOW, Style::PLAIN)
     }
@@ -281,15 +275,20 @@ mod tests {
     }
 
     #[test]
-    fn parked_and_backoff() {
+    fn parked_backoff_and_a_wrong_entry() {
         let text = render(vec![
             server(
                 "flaky",
                 "backoff",
-                json!({"reason": "connection closed; next try in 4 s", "reconnects": 2}),
+                json!({"reason": "connection closed", "reconnects": 2, "stderr_tail": ["bye"]}),
             ),
             server("my files", "parked", json!({"reason": "5 reconnects failed"})),
             server("slow", "connecting", json!({})),
+            server(
+                "both",
+                "failed",
+                json!({"since": null, "error": "config.yaml:3:5: error: mcp_servers.both.url: no"}),
+            ),
         ]);
         insta::assert_snapshot!(text);
     }
@@ -315,10 +314,10 @@ mod tests {
             "warnings": ["mcp_a_b: name taken by another server"],
             "config": {
                 "path": "/home/a/.hermes/config.yaml",
-                "error": "/home/a/.hermes/config.yaml:3:5: not YAML",
+                "error": "/home/a/.hermes/config.yaml:3:5: error: mcp_servers.x: neither command nor url",
                 "diagnostics": [
-                    {"severity": "error", "line": 3, "column": 5, "key": "mcp_servers.x", "message": "neither command nor url"},
-                    "warning: 9:1: unknown key",
+                    "/home/a/.hermes/config.yaml:3:5: error: mcp_servers.x: neither command nor url",
+                    "/home/a/.hermes/config.yaml:9:1: warning: hermesd.sokcet: unknown key",
                 ],
             },
         });

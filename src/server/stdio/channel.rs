@@ -22,7 +22,7 @@ use crate::server::request::{Lost, PROGRESS_QUEUE, Params, PendingRequest, Reply
 /// A request of ours that waits for its answer.
 pub(super) struct Waiting {
     pub(super) is_tool_call: bool,
-    pub(super) reply: oneshot::Sender<Reply>,
+    pub(super) reply: oneshot::Sender<Result<Reply, Lost>>,
     pub(super) progress: Option<mpsc::Sender<Box<RawValue>>>,
 }
 
@@ -56,11 +56,11 @@ impl Channel {
         self.0.next_id.fetch_max(id + 1, Ordering::Relaxed);
     }
 
-    /// Writes a request.
+    /// Queues a request; waiting for its answer sends it.
     ///
     /// # Errors
     /// [`Lost::NotSent`] when the connection is over or the child does not read.
-    pub(crate) async fn request(&self, method: &'static str, params: Params) -> Result<PendingRequest, Lost> {
+    pub(crate) fn request(&self, method: &'static str, params: Params) -> Result<PendingRequest, Lost> {
         // LIFE-01: a counter per connection, so that no id is ever used twice.
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         let (reply_sender, reply) = oneshot::channel();
@@ -90,15 +90,12 @@ impl Channel {
             );
         }
         // From here on dropping the request cancels it.
-        let pending = PendingRequest {
+        Ok(PendingRequest {
             channel: self.clone(),
             id,
             reply,
             progress,
-        };
-        // A pipe that breaks here breaks for the reader too; then the answer says that it is lost.
-        let _ = self.0.outbox.flush().await;
-        Ok(pending)
+        })
     }
 
     /// Forgets a request and tells the server, unless its answer is there already (CANC-03).
@@ -141,7 +138,15 @@ impl Channel {
 
     /// Everybody who waits learns that no answer will come; new requests are refused.
     pub(super) fn forget(&self) {
-        self.waiting().take();
+        self.fail(Lost::Unknown);
+    }
+
+    /// The same with a reason.
+    pub(super) fn fail(&self, lost: Lost) {
+        for (_, waiting) in self.waiting().take().into_iter().flatten() {
+            // Who doesn't wait any more needs no reason.
+            let _ = waiting.reply.send(Err(lost));
+        }
     }
 
     /// Held for a lookup, never across an await; there is one thread, so it is never contended.
@@ -153,7 +158,7 @@ impl Channel {
     ///
     /// # Errors
     /// The pipe's error.
-    pub(super) async fn flush(&self) -> io::Result<()> {
+    pub(crate) async fn flush(&self) -> io::Result<()> {
         self.0.outbox.flush().await
     }
 }

@@ -15,7 +15,10 @@ use tokio::process::{ChildStdin, ChildStdout};
 
 use super::channel::Channel;
 use crate::{
-    server::{link::Link, request::Reply},
+    server::{
+        link::Link,
+        request::{Lost, Reply},
+    },
     text,
     wire::{Envelope, Limits, LineError, LineReader},
 };
@@ -210,7 +213,7 @@ impl Reading {
                 }
                 (None, None) => Reply::Error(neither_result_nor_error()),
             };
-            if waiting.reply.send(reply).is_err() {
+            if waiting.reply.send(Ok(reply)).is_err() {
                 Link::count(&self.link.unclaimed);
             }
             return Incoming::Handled;
@@ -285,6 +288,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Ok(Some(line)) => line,
                 Ok(None) => return None,
                 Err(LineError::TooLong { limit }) => {
+                    self.reading.channel.fail(Lost::TooLarge { limit });
                     self.reading.link.fail(format!(
                         "message too large: it wrote more than {limit} bytes without a newline (limits.message_bytes)"
                     ));
