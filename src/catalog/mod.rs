@@ -4,7 +4,9 @@
 //! form; what a filter excludes is not in the table; the generation moves only when the list really changed.
 
 mod filter;
+mod glob;
 mod name;
+mod scan;
 mod schema;
 mod tool;
 mod utility;
@@ -15,14 +17,15 @@ use std::{
 };
 
 use filter::Filter;
-use name::Parts;
+use name::{Contested, Parts};
 use serde::Serialize;
+use tool::shown;
 pub use tool::{CatalogTool, ToolKind};
 pub use utility::Utility;
 
 use crate::{
     config::ToolsPolicy,
-    name::{ExposedName, ServerName},
+    name::{ExposedName, ServerName, ToolName},
     server::ListedTool,
     text,
 };
@@ -61,6 +64,9 @@ pub struct Catalog {
     /// By exposed name.
     tools: Vec<CatalogTool>,
     routes: HashMap<ExposedName, usize>,
+    /// By server and original name; a native tool goes before a utility of the same name.
+    originals: HashMap<ServerName, HashMap<ToolName, usize>>,
+    contested: Contested,
     warnings: Vec<String>,
     hermes: OnceLock<Arc<str>>,
     mcp: OnceLock<Arc<str>>,
@@ -74,6 +80,8 @@ impl Catalog {
             name_format: String::new(),
             tools: Vec::new(),
             routes: HashMap::new(),
+            originals: HashMap::new(),
+            contested: Contested::new(),
             warnings: Vec::new(),
             hermes: OnceLock::new(),
             mcp: OnceLock::new(),
@@ -95,7 +103,11 @@ impl Catalog {
                 is_utility: tool.kind != ToolKind::Tool,
             })
             .collect();
-        let assigned = name::assign(&parts, name_format);
+        let mut contested = match previous.name_format == name_format {
+            true => previous.contested.clone(),
+            false => Contested::new(),
+        };
+        let assigned = name::assign(&parts, name_format, &mut contested);
         for (tool, assigned) in tools.iter_mut().zip(assigned) {
             tool.name = assigned.name;
             warnings.extend(assigned.note);
@@ -111,11 +123,20 @@ impl Catalog {
             .enumerate()
             .map(|(n, tool)| (tool.name.clone(), n))
             .collect();
+        let mut originals: HashMap<ServerName, HashMap<ToolName, usize>> = HashMap::new();
+        for (n, tool) in tools.iter().enumerate() {
+            let of_server = originals.entry(tool.server.clone()).or_default();
+            if tool.kind == ToolKind::Tool || !of_server.contains_key(&tool.tool) {
+                of_server.insert(tool.tool.clone(), n);
+            }
+        }
         Self {
             generation: previous.generation + u64::from(!is_same),
             name_format: name_format.to_owned(),
             tools,
             routes,
+            originals,
+            contested,
             warnings: warnings
                 .iter()
                 .map(|warning| text::one_line(warning).into_owned())
@@ -140,18 +161,11 @@ impl Catalog {
         self.routes.get(exposed).map(|n| &self.tools[*n])
     }
 
-    /// The tool by its server and its original name.
+    /// The tool by its server and its original name. A utility is found under the utility's name, unless the server
+    /// has a tool of that name itself.
     pub fn find(&self, server: &str, tool: &str) -> Option<&CatalogTool> {
-        let mut found = self
-            .tools
-            .iter()
-            .filter(|entry| entry.server.as_str() == server && entry.tool.as_str() == tool);
-        // A native tool goes before a utility of the same name.
-        let first = found.next()?;
-        match first.kind {
-            ToolKind::Tool => Some(first),
-            ToolKind::Utility(_) => Some(found.next().unwrap_or(first)),
-        }
+        let n = self.originals.get(server)?.get(tool)?;
+        Some(&self.tools[*n])
     }
 
     /// The exposed names nearest to one that isn't there.
@@ -226,15 +240,16 @@ fn array(items: impl Iterator<Item = String>) -> String {
 
 fn collect(server: &ServerTools<'_>, tools: &mut Vec<CatalogTool>, warnings: &mut Vec<String>) {
     let filter = Filter::new(server.policy);
+    let name = shown(server.server.as_str());
     let before = tools.len();
     for listed in server
         .tools
         .iter()
         .filter(|listed| filter.allows(listed.name.as_str()))
     {
-        let (tool, warning) = CatalogTool::native(server.server, listed, server.parallel_safe);
+        let (tool, notes) = CatalogTool::native(server.server, listed, server.parallel_safe);
         tools.push(tool);
-        warnings.extend(warning);
+        warnings.extend(notes);
     }
     if !server.tools.is_empty() {
         let names = server.tools.iter().map(|listed| listed.name.as_str());
@@ -242,17 +257,16 @@ fn collect(server: &ServerTools<'_>, tools: &mut Vec<CatalogTool>, warnings: &mu
             let near = text::nearest(pattern, names.clone());
             let hint = near
                 .first()
-                .map(|name| format!("; did you mean '{name}'?"))
+                .map(|near| format!("; did you mean '{}'?", shown(near)))
                 .unwrap_or_default();
             warnings.push(format!(
-                "tools.include of server '{}' names '{pattern}', which it does not have{hint}",
-                server.server
+                "tools.include of server '{name}' names '{}', which it does not have{hint}",
+                shown(pattern)
             ));
         }
         if tools.len() == before {
             warnings.push(format!(
-                "tools.include and tools.exclude of server '{}' leave none of its {} tools",
-                server.server,
+                "tools.include and tools.exclude of server '{name}' leave none of its {} tools",
                 server.tools.len()
             ));
         }

@@ -1,9 +1,20 @@
 //! Exposed names: an injective, stable map from (server, tool) to what a model may call (TOOL-04).
+//!
+//! The rule. A tool's plain name is the format with both parts mapped to `[A-Za-z0-9_]`. Where that has more than 64
+//! bytes, it is cut and gets `_` and 8 hexadecimal digits of SHA-256 over the server's name, a NUL and the tool's.
+//!
+//! A plain name that several tools want belongs to none of them: each gets it with `_` and those 8 digits. So no
+//! server can take over a name that a model knows as another server's tool (S-12), and a name with digits depends on
+//! nothing but its own server and tool. A utility gives way to a native tool, which keeps its plain name.
+//!
+//! Once contested, a name stays so for as long as any tool wants it, so that a rival's reconnects don't rename tools.
+//! Order, of servers and of their lists, plays no part.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
+use super::tool::shown;
 use crate::name::ExposedName;
 
 /// Providers take at most so many bytes.
@@ -38,58 +49,124 @@ pub(super) struct Assigned {
     pub(super) note: Option<String>,
 }
 
-/// Gives every part a name of its own, in the order of the parts.
-///
-/// The rule: the name by the format, cut to 64 bytes with a hash where it is longer. Where several want one name, a
-/// native tool goes before a utility, then one that needed no mapping, then the first by server and tool; the others
-/// get `_` and 8 hexadecimal digits of a hash of server and tool. So a name depends neither on the order of servers
-/// nor on the order of their lists.
-pub(super) fn assign(parts: &[Parts<'_>], format: &str) -> Vec<Assigned> {
-    let wanted: Vec<String> = parts.iter().map(|part| fill(format, part)).collect();
-    let mut order: Vec<usize> = (0..parts.len()).collect();
-    order.sort_by_key(|&n| {
-        let part = &parts[n];
-        let was_mapped = mapped(part.server) != part.server || mapped(part.tool) != part.tool;
-        (part.is_utility, was_mapped, part.server, part.tool)
-    });
-    let mut taken: HashSet<String> = HashSet::new();
-    let mut losers = Vec::new();
-    let mut assigned: Vec<Option<Assigned>> = parts.iter().map(|_| None).collect();
-    for n in order {
-        let cut = fitting(&wanted[n], &parts[n], 0);
-        if taken.insert(cut.clone()) {
-            let note = (cut != wanted[n]).then(|| {
-                let Parts { server, tool, .. } = parts[n];
-                format!("the name of tool '{tool}' of server '{server}' has more than {LONGEST} bytes; it is offered as '{cut}'")
-            });
-            assigned[n] = Some(Assigned {
-                name: ExposedName::new(cut),
-                note,
-            });
-        } else {
-            losers.push((n, cut));
+/// Who may not have a plain name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Bar {
+    /// Utilities: another tool wants it.
+    Utilities,
+    /// All.
+    Everyone,
+}
+
+/// The plain names that are or were contested.
+pub(super) type Contested = BTreeMap<String, Bar>;
+
+/// Gives every part a name of its own, in the order of the parts. `contested` is what an earlier call found, and
+/// becomes what this one found.
+pub(super) fn assign(parts: &[Parts<'_>], format: &str, contested: &mut Contested) -> Vec<Assigned> {
+    let filled: Vec<String> = parts.iter().map(|part| fill(format, part)).collect();
+    let plain: Vec<String> = parts
+        .iter()
+        .zip(&filled)
+        .map(|(part, filled)| fitting(filled, part))
+        .collect();
+    let mut wanted: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (n, name) in plain.iter().enumerate() {
+        wanted.entry(name).or_default().push(n);
+    }
+    contested.retain(|name, _| wanted.contains_key(name.as_str()));
+    for (name, rivals) in &wanted {
+        if let Some(bar) = bar(rivals, parts) {
+            let known = contested.entry((*name).to_owned()).or_insert(bar);
+            *known = bar.max(*known);
         }
     }
-    for (n, wanted) in losers {
-        let part = &parts[n];
-        let mut round = 0;
-        let name = loop {
-            let candidate = suffixed(&wanted, part, round);
-            if taken.insert(candidate.clone()) {
-                break candidate;
-            }
-            round += 1;
-        };
-        let Parts { server, tool, .. } = part;
-        let note = format!(
-            "another tool has the name '{wanted}' already; tool '{tool}' of server '{server}' is offered as '{name}'"
-        );
-        assigned[n] = Some(Assigned {
-            name: ExposedName::new(name),
-            note: Some(note),
-        });
+
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut names: Vec<Option<String>> = vec![None; parts.len()];
+    let mut without: Vec<usize> = Vec::new();
+    for (n, part) in parts.iter().enumerate() {
+        let is_barred = contested
+            .get(&plain[n])
+            .is_some_and(|bar| part.is_utility || *bar == Bar::Everyone);
+        if is_barred {
+            without.push(n);
+        } else {
+            taken.insert(plain[n].clone());
+            names[n] = Some(plain[n].clone());
+        }
     }
-    assigned.into_iter().flatten().collect()
+    // Sorted, so that even where two hashes are alike the outcome does not depend on the order of the parts.
+    without.sort_by_key(|&n| (parts[n].server, parts[n].tool, parts[n].is_utility));
+    for n in without {
+        let name = (0..)
+            .map(|round| suffixed(&filled[n], &parts[n], round))
+            .find(|name| !wanted.contains_key(name.as_str()) && !taken.contains(name));
+        if let Some(name) = name {
+            taken.insert(name.clone());
+            names[n] = Some(name);
+        }
+    }
+    names
+        .into_iter()
+        .enumerate()
+        .map(|(n, name)| {
+            // The search above ends with a name: there are more of them than tools.
+            let name = name.unwrap_or_else(|| plain[n].clone());
+            let note = note(&name, n, &filled[n], wanted.get(plain[n].as_str()), parts);
+            Assigned {
+                name: ExposedName::new(name),
+                note,
+            }
+        })
+        .collect()
+}
+
+/// Who may not have a name that these want. More rivals never lower the bar, so that only who is there decides and not
+/// who came first.
+fn bar(rivals: &[usize], parts: &[Parts<'_>]) -> Option<Bar> {
+    let natives = rivals.iter().filter(|n| !parts[**n].is_utility).count();
+    match (natives, rivals.len()) {
+        (0 | 1, 0 | 1) => None,
+        (0 | 1, _) => Some(Bar::Utilities),
+        _ => Some(Bar::Everyone),
+    }
+}
+
+fn note(
+    name: &str,
+    n: usize,
+    filled: &str,
+    wanted: Option<&Vec<usize>>,
+    parts: &[Parts<'_>],
+) -> Option<String> {
+    if name == filled {
+        return None;
+    }
+    let tool = |n: usize| {
+        format!(
+            "tool '{}' of server '{}'",
+            shown(parts[n].tool),
+            shown(parts[n].server)
+        )
+    };
+    let rivals: Vec<String> = wanted
+        .into_iter()
+        .flatten()
+        .filter(|rival| **rival != n)
+        .take(2)
+        .map(|rival| tool(*rival))
+        .collect();
+    let why = match rivals.as_slice() {
+        [] if filled.len() > LONGEST => format!("its full name has more than {LONGEST} bytes"),
+        [] => format!("another tool wanted the name '{filled}' before"),
+        rivals => format!(
+            "'{}' would be the name of {} too",
+            shown(filled),
+            rivals.join(" and of ")
+        ),
+    };
+    Some(format!("{} is offered as '{name}': {why}", tool(n)))
 }
 
 /// What every name of a server's tools begins with.
@@ -103,29 +180,30 @@ pub(super) fn prefix(format: &str, server: &str) -> String {
 
 fn fill(format: &str, part: &Parts<'_>) -> String {
     // The tool goes in last: a tool may be called `{server}`, but its braces are mapped by then.
-    format
+    let filled = format
         .replace("{server}", &mapped(part.server))
-        .replace("{tool}", &mapped(part.tool))
+        .replace("{tool}", &mapped(part.tool));
+    // The format was checked with the configuration; that names are valid shall not hang on it.
+    mapped(&filled)
 }
 
-fn fitting(name: &str, part: &Parts<'_>, round: u32) -> String {
-    if name.len() <= LONGEST {
-        name.to_owned()
+fn fitting(filled: &str, part: &Parts<'_>) -> String {
+    if filled.len() <= LONGEST {
+        filled.to_owned()
     } else {
-        suffixed(name, part, round)
+        suffixed(filled, part, 0)
     }
 }
 
-fn suffixed(name: &str, part: &Parts<'_>, round: u32) -> String {
+/// `round` is 0 but for the case that two hashes are alike.
+fn suffixed(filled: &str, part: &Parts<'_>, round: u64) -> String {
     let mut hash = Sha256::new();
-    for field in [
-        part.server.as_bytes(),
-        &[0],
-        part.tool.as_bytes(),
-        &[u8::from(part.is_utility)],
-        &round.to_be_bytes(),
-    ] {
-        hash.update(field);
+    hash.update(part.server);
+    hash.update([0]);
+    hash.update(part.tool);
+    if round > 0 {
+        hash.update([0]);
+        hash.update(round.to_string());
     }
     let digits: String = hash
         .finalize()
@@ -134,100 +212,9 @@ fn suffixed(name: &str, part: &Parts<'_>, round: u32) -> String {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     // Mapped names are ASCII, so every byte is a character.
-    let kept = &name[..name.len().min(LONGEST - SUFFIX - 1)];
+    let kept = &filled[..filled.len().min(LONGEST - SUFFIX - 1)];
     format!("{kept}_{digits}")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FORMAT: &str = "mcp_{server}_{tool}";
-
-    fn names(parts: &[(&str, &str, bool)], format: &str) -> Vec<String> {
-        let parts: Vec<Parts<'_>> = parts
-            .iter()
-            .map(|(server, tool, is_utility)| Parts {
-                server,
-                tool,
-                is_utility: *is_utility,
-            })
-            .collect();
-        assign(&parts, format)
-            .into_iter()
-            .map(|assigned| assigned.name.to_string())
-            .collect()
-    }
-
-    #[test]
-    fn the_documented_examples() {
-        for (server, tool, expected) in [
-            ("filesystem", "read_file", "mcp_filesystem_read_file"),
-            ("github", "list-issues", "mcp_github_list_issues"),
-            ("my-api", "fetch.data", "mcp_my_api_fetch_data"),
-            ("x", "é", "mcp_x__"),
-        ] {
-            assert_eq!(names(&[(server, tool, false)], FORMAT), [expected]);
-        }
-        assert_eq!(
-            names(&[("my-api.v2", "read.file", false)], "mcp__{server}__{tool}"),
-            ["mcp__my_api_v2__read_file"]
-        );
-    }
-
-    #[test]
-    fn of_equal_names_the_unmapped_native_one_wins() {
-        let got = names(
-            &[
-                ("s", "a.b", false),
-                ("s", "a_b", true),
-                ("s", "a_b", false),
-                ("s", "a-b", false),
-            ],
-            FORMAT,
-        );
-        assert_eq!(got[2], "mcp_s_a_b");
-        for (n, other) in got.iter().enumerate().filter(|(n, _)| *n != 2) {
-            assert!(
-                other.starts_with("mcp_s_a_b_") && other.len() == "mcp_s_a_b_".len() + 8,
-                "{n}: {other}"
-            );
-        }
-        // x_y + z and x + y_z
-        let got = names(&[("x_y", "z", false), ("x", "y_z", false)], FORMAT);
-        assert_eq!(
-            (got[1].as_str(), got[0].len()),
-            ("mcp_x_y_z", "mcp_x_y_z_".len() + 8)
-        );
-    }
-
-    #[test]
-    fn long_names_are_cut_with_a_hash() {
-        let long = "t".repeat(100);
-        let got = names(&[("s", &long, false)], FORMAT);
-        assert_eq!(got[0].len(), 64);
-        assert!(got[0].starts_with("mcp_s_ttt"));
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn names_are_valid_different_and_independent_of_order(
-            parts in proptest::collection::btree_set(("[a._-]{1,3}|é|s{70}", "[a._-]{1,3}|[a-z]{60,80}"), 1..20),
-            seed in proptest::prelude::any::<u64>(),
-        ) {
-            let parts: Vec<(&str, &str, bool)> = parts.iter().map(|(s, t)| (s.as_str(), t.as_str(), false)).collect();
-            let got = names(&parts, FORMAT);
-            let different: HashSet<&String> = got.iter().collect();
-            proptest::prop_assert_eq!(different.len(), parts.len());
-            for name in &got {
-                proptest::prop_assert!(name.len() <= LONGEST && mapped(name) == *name, "{}", name);
-            }
-            let mut order: Vec<usize> = (0..parts.len()).collect();
-            order.sort_by_key(|n| (*n as u64).wrapping_mul(seed | 1).rotate_left(17));
-            let shuffled: Vec<_> = order.iter().map(|n| parts[*n]).collect();
-            for (name, n) in names(&shuffled, FORMAT).iter().zip(&order) {
-                proptest::prop_assert_eq!(name, &got[*n]);
-            }
-        }
-    }
-}
+mod tests;

@@ -7,12 +7,14 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
+    scan::suspicion,
     schema::{self, Repaired},
     utility::Utility,
 };
 use crate::{
     name::{ExposedName, ServerName, ToolName},
     server::ListedTool,
+    text,
     wire::to_json,
 };
 
@@ -42,6 +44,10 @@ pub struct CatalogTool {
     pub parameters: Arc<RawValue>,
     /// The server's annotations. Untrusted (TOOL-01).
     pub annotations: Option<Arc<RawValue>>,
+    /// Whether the server says that a call changes nothing (`readOnlyHint`). Untrusted; utilities only read.
+    pub read_only: bool,
+    /// Whether the server says that a second call changes nothing more (`idempotentHint`). Untrusted.
+    pub idempotent: bool,
     /// Whether the configuration says that calls of this server may run side by side.
     pub parallel_safe: bool,
     /// The whole definition of a native tool, as the server sent it.
@@ -64,36 +70,41 @@ struct HermesTool<'a> {
 }
 
 impl CatalogTool {
-    /// A tool that a server lists. The second value is a warning.
+    /// A tool that a server lists, and what the user should know about it.
     pub(super) fn native(
         server: &ServerName,
         listed: &ListedTool,
         parallel_safe: bool,
-    ) -> (Self, Option<String>) {
-        let members: IndexMap<String, &RawValue> =
-            serde_json::from_str(listed.definition.get()).unwrap_or_default();
+    ) -> (Self, Vec<String>) {
+        let members = members(&listed.definition);
         let description = members
             .get("description")
             .and_then(|raw| serde_json::from_str::<String>(raw.get()).ok())
+            .map(|text| text::sanitize(&text).into_owned())
             .filter(|text| !text.is_empty())
             .unwrap_or_else(|| format!("MCP tool {} from {server}", listed.name));
         let input = members.get("inputSchema").copied();
-        let (parameters, problem) = match (schema::repair(input), input) {
-            (Repaired::Unchanged, Some(raw)) => (raw.to_owned().into(), None),
-            (Repaired::Unchanged, None) => (raw(&schema::permissive()), None),
-            (Repaired::Changed(value), _) => (raw(&value), None),
-            (Repaired::Replaced(value, why), _) => (raw(&value), Some(why)),
+        let Repaired { schema, mut notes } = schema::repair(input);
+        let parameters = match (schema, input) {
+            (None, Some(unchanged)) => unchanged.to_owned().into(),
+            (schema, _) => raw(&schema.unwrap_or_else(schema::permissive)),
         };
-        let warning = problem.map(|why| {
-            format!(
-                "tool '{}' of server '{server}': {why}; it is offered with a schema that takes anything",
-                listed.name
-            )
-        });
+        notes.extend(suspicion(&description));
+        let warnings = notes
+            .into_iter()
+            .map(|note| {
+                format!(
+                    "tool '{}' of server '{}': {note}",
+                    shown(listed.name.as_str()),
+                    shown(server.as_str())
+                )
+            })
+            .collect();
         let annotations = members
             .get("annotations")
             .filter(|raw| raw.get().starts_with('{'))
             .copied();
+        let hints = annotations.map(Hints::of).unwrap_or_default();
         let tool = Self {
             // Given by the catalog, when all names are known.
             name: ExposedName::new(""),
@@ -103,10 +114,12 @@ impl CatalogTool {
             description,
             parameters,
             annotations: annotations.map(|raw| raw.to_owned().into()),
+            read_only: hints.read_only,
+            idempotent: hints.idempotent,
             parallel_safe,
             definition: Some(listed.definition.clone()),
         };
-        (tool, warning)
+        (tool, warnings)
     }
 
     /// A utility tool of a server.
@@ -119,6 +132,8 @@ impl CatalogTool {
             description: utility.description(server),
             parameters: raw(&utility.parameters()),
             annotations: None,
+            read_only: true,
+            idempotent: true,
             parallel_safe,
             definition: None,
         }
@@ -142,34 +157,40 @@ impl CatalogTool {
         })
     }
 
-    /// The element of MCP's `tools/list`: the server's own members, byte for byte, but for the name and a schema that
-    /// had to be repaired. `execution` is left out: it speaks of tasks, which the daemon does not offer.
+    /// The element of MCP's `tools/list`: the server's own members in their order, byte for byte, but for the name and
+    /// a schema that had to be repaired. `execution` is left out: it speaks of tasks, which the daemon does not offer.
     pub(super) fn mcp_json(&self) -> String {
+        let own = self.definition.as_deref().map(members).unwrap_or_default();
+        let mut out: Vec<String> = Vec::with_capacity(own.len() + 1);
         let name = to_json(&self.name);
-        let definition = self.definition.as_deref().map_or("{}", RawValue::get);
-        let members: IndexMap<String, &RawValue> = serde_json::from_str(definition).unwrap_or_default();
-        let mut out = format!(r#"{{"name":{name}"#);
-        for (key, value) in &members {
-            if !matches!(key.as_str(), "name" | "inputSchema" | "execution") && has_its_type(key, value) {
-                out.push_str(&format!(",{}:{}", to_json(key), value.get()));
-            }
+        if !own.contains_key("name") {
+            out.push(format!(r#""name":{name}"#));
+            out.push(format!(r#""description":{}"#, to_json(&self.description)));
         }
-        if self.definition.is_none() {
-            out.push_str(&format!(",\"description\":{}", to_json(&self.description)));
+        for (key, value) in &own {
+            let value = match key.as_str() {
+                "execution" => continue,
+                "name" => &name,
+                "inputSchema" => self.parameters.get(),
+                key if !has_its_type(key, value) => continue,
+                _ => value.get(),
+            };
+            out.push(format!("{}:{value}", to_json(key)));
         }
-        out.push_str(&format!(",\"inputSchema\":{}}}", self.parameters.get()));
-        out
+        if !own.contains_key("inputSchema") {
+            out.push(format!(r#""inputSchema":{}"#, self.parameters.get()));
+        }
+        format!("{{{}}}", out.join(","))
     }
 
     /// Whether both are offered alike. The order of a list does not matter (B47).
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let text = |raw: &Option<Arc<RawValue>>| raw.as_ref().map(|raw| raw.get().to_owned());
         self.name == other.name
             && self.server == other.server
             && self.tool == other.tool
             && self.kind == other.kind
             && self.parallel_safe == other.parallel_safe
-            && text(&self.definition) == text(&other.definition)
+            && self.definition.as_deref().map(RawValue::get) == other.definition.as_deref().map(RawValue::get)
             && self.parameters.get() == other.parameters.get()
     }
 }
@@ -184,6 +205,37 @@ fn has_its_type(key: &str, value: &RawValue) -> bool {
         _ => true,
     }
 }
+
+/// The members of a definition in their order; of a key that comes twice the last value.
+fn members(definition: &RawValue) -> IndexMap<String, &RawValue> {
+    serde_json::from_str(definition.get()).unwrap_or_default()
+}
+
+/// What the annotations say about repeating a call.
+#[derive(Default)]
+struct Hints {
+    read_only: bool,
+    idempotent: bool,
+}
+
+impl Hints {
+    fn of(annotations: &RawValue) -> Self {
+        let members = members(annotations);
+        let is_true = |key: &str| members.get(key).is_some_and(|raw| raw.get() == "true");
+        Self {
+            read_only: is_true("readOnlyHint"),
+            idempotent: is_true("idempotentHint"),
+        }
+    }
+}
+
+/// A name of others in a text of ours.
+pub(super) fn shown(name: &str) -> String {
+    text::truncate(&text::one_line(name), LONGEST_SHOWN).into_owned()
+}
+
+/// Bytes of a server's or tool's name in a warning.
+const LONGEST_SHOWN: usize = 100;
 
 fn raw(value: &Value) -> Arc<RawValue> {
     serde_json::value::to_raw_value(value)
