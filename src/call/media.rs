@@ -1,14 +1,14 @@
 //! Images, audio and blobs of results, saved where the agent finds them: `$HERMES_HOME/cache/mcp/`.
 
 use std::{
+    borrow::Cow,
     fs::{self, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use base64::{
-    Engine,
-    alphabet::STANDARD,
+    Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 
@@ -17,18 +17,21 @@ const LARGEST: usize = 50 << 20;
 /// Bytes of a server's own file name that are kept.
 const LONGEST_NAME: usize = 150;
 
-/// Standard base64, with or without padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
+/// Base64 with or without padding.
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+    .with_decode_allow_trailing_bits(true);
+const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+
+use crate::text;
 
 /// A folder for the data of results: files 0600 in folders 0700, names of our own making.
 #[derive(Debug)]
 pub struct MediaStore {
     root: PathBuf,
+    /// Bytes of the largest file.
+    largest: usize,
 }
 
 /// Why data was not saved.
@@ -43,9 +46,9 @@ pub enum MediaError {
         /// Its size.
         size: usize,
     },
-    /// It is not what its type says.
-    #[error("could not be cached")]
-    NotAnImage {
+    /// It is not what it claims to be: a web page as an image, nothing as a sound.
+    #[error("is not what it claims to be ({size} bytes)")]
+    NotSuch {
         /// Its size.
         size: usize,
     },
@@ -66,34 +69,39 @@ pub struct Saved {
 impl MediaStore {
     /// Saves under this folder, which is made when it is needed.
     pub fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self {
+            root,
+            largest: LARGEST,
+        }
     }
 
-    /// Saves an image, if the bytes are one: what a model is shown as an image must not be a web page.
+    /// Saves an image, if the bytes are one: what a model is shown as an image must not be a web page or a drawing with
+    /// scripts in it. The bytes decide about the name's ending, not the server's word.
     ///
     /// # Errors
     /// [`MediaError`], and nothing was left behind.
     pub fn image(&self, data: &str, mime: &str) -> Result<Saved, MediaError> {
-        let bytes = decode(data)?;
-        if !is_image(&bytes) {
-            return Err(MediaError::NotAnImage { size: bytes.len() });
-        }
-        self.save(
-            "images",
-            &format!("img_{}{}", unique(), image_extension(mime)),
-            &bytes,
-        )
+        let bytes = decode(data, self.largest)?;
+        let Some(extension) = image_extension(&bytes) else {
+            tracing::debug!(mime, size = bytes.len(), "an image block holds no image");
+            return Err(MediaError::NotSuch { size: bytes.len() });
+        };
+        self.save("images", &format!("img_{}{extension}", unique()), &bytes)
     }
 
     /// Saves audio.
     ///
     /// # Errors
-    /// [`MediaError`].
+    /// [`MediaError`], and nothing was left behind.
     pub fn audio(&self, data: &str, mime: &str) -> Result<Saved, MediaError> {
+        let bytes = decode(data, self.largest)?;
+        if bytes.is_empty() {
+            return Err(MediaError::NotSuch { size: 0 });
+        }
         self.save(
             "audio",
             &format!("audio_{}{}", unique(), audio_extension(mime)),
-            &decode(data)?,
+            &bytes,
         )
     }
 
@@ -105,13 +113,14 @@ impl MediaStore {
         self.save(
             "documents",
             &format!("doc_{}_{}", unique(), file_name(uri)),
-            &decode(data)?,
+            &decode(data, self.largest)?,
         )
     }
 
     /// Atomic: the name appears with the whole content or not at all.
     fn save(&self, kind: &str, name: &str, bytes: &[u8]) -> Result<Saved, MediaError> {
         let dir = self.root.join(kind);
+        make_private(&self.root)?;
         make_private(&dir)?;
         let path = dir.join(name);
         let unfinished = dir.join(format!(".{name}.part"));
@@ -128,24 +137,44 @@ impl MediaStore {
     }
 }
 
-fn decode(data: &str) -> Result<Vec<u8>, MediaError> {
-    let size = data.len() / 4 * 3;
-    if size > LARGEST {
+fn decode(data: &str, largest: usize) -> Result<Vec<u8>, MediaError> {
+    // Some servers send what a browser takes.
+    let data = data
+        .strip_prefix("data:")
+        .and_then(|rest| rest.split_once(";base64,"))
+        .map_or(data, |(_, data)| data);
+    let compact: Cow<'_, str> = if data.contains(|c: char| c.is_ascii_whitespace()) {
+        data.split_ascii_whitespace().collect::<String>().into()
+    } else {
+        data.into()
+    };
+    let size = compact.trim_end_matches('=').len() * 3 / 4;
+    if size > largest {
         return Err(MediaError::TooLarge { size });
     }
-    if data.contains(|c: char| c.is_ascii_whitespace()) {
-        let compact: String = data.split_ascii_whitespace().collect();
-        return BASE64.decode(compact).map_err(MediaError::Encoding);
-    }
-    BASE64.decode(data).map_err(MediaError::Encoding)
+    let alphabet = if compact.contains(['-', '_']) {
+        &URL_SAFE
+    } else {
+        &BASE64
+    };
+    alphabet.decode(&*compact).map_err(MediaError::Encoding)
 }
 
+/// Makes a folder that only its owner can enter, also where it was there before.
 fn make_private(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
+    builder.create(dir)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        if fs::metadata(dir)?.permissions().mode() & 0o077 != 0 {
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
+        }
+    }
+    Ok(())
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -161,31 +190,23 @@ fn unique() -> String {
     format!("{:012x}", fastrand::u64(..1 << 48))
 }
 
-fn is_image(bytes: &[u8]) -> bool {
-    let starts = |magic: &[u8]| bytes.starts_with(magic);
-    starts(b"\x89PNG\r\n\x1a\n")
-        || starts(b"\xff\xd8\xff")
-        || starts(b"GIF87a")
-        || starts(b"GIF89a")
-        || starts(b"BM")
-        || starts(b"II*\0")
-        || starts(b"MM\0*")
-        || (starts(b"RIFF") && bytes.get(8..12) == Some(b"WEBP"))
-        || (bytes.get(4..8) == Some(b"ftyp")
-            && matches!(bytes.get(8..12), Some(b"avif" | b"heic" | b"heix" | b"mif1")))
-}
-
-fn image_extension(mime: &str) -> &'static str {
-    match essence(mime) {
-        "image/jpeg" | "image/jpg" => ".jpg",
-        "image/gif" => ".gif",
-        "image/webp" => ".webp",
-        "image/bmp" => ".bmp",
-        "image/tiff" => ".tiff",
-        "image/avif" => ".avif",
-        "image/heic" => ".heic",
-        _ => ".png",
-    }
+/// The ending for an image's name by its first bytes; `None` for what is no image.
+fn image_extension(bytes: &[u8]) -> Option<&'static str> {
+    Some(match bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => ".png",
+        [0xff, 0xd8, 0xff, ..] => ".jpg",
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => ".gif",
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => ".webp",
+        // After the size, four bytes that are zero: a text may begin with BM.
+        [b'B', b'M', _, _, _, _, 0, 0, 0, 0, ..] => ".bmp",
+        [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => ".tiff",
+        [_, _, _, _, b'f', b't', b'y', b'p', brand @ ..] => match brand.get(..4)? {
+            b"avif" | b"avis" => ".avif",
+            b"heic" | b"heix" | b"mif1" => ".heic",
+            _ => return None,
+        },
+        _ => return None,
+    })
 }
 
 fn audio_extension(mime: &str) -> &'static str {
@@ -211,9 +232,8 @@ fn file_name(uri: &str) -> String {
         .rsplit(['/', '\\'])
         .next()
         .unwrap_or_default();
-    let name: String = percent_decoded(last)
+    let name: String = text::one_line(&percent_decoded(last))
         .chars()
-        .filter(|c| !c.is_control())
         .map(|c| {
             if matches!(c, '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|') {
                 '_'
@@ -225,7 +245,9 @@ fn file_name(uri: &str) -> String {
     let name = name.trim_matches(|c: char| c == '.' || c.is_whitespace());
     match name {
         "" => "resource".into(),
-        name => name[..name.floor_char_boundary(LONGEST_NAME)].to_owned(),
+        name => name[..name.floor_char_boundary(LONGEST_NAME)]
+            .trim_end()
+            .to_owned(),
     }
 }
 
@@ -300,26 +322,23 @@ mod tests {
         ] {
             assert!(matches!(
                 store.image(&data, "image/svg+xml"),
-                Err(MediaError::NotAnImage { .. })
+                Err(MediaError::NotSuch { .. })
             ));
         }
         assert!(matches!(
             store.audio("not base64!", "audio/wav"),
             Err(MediaError::Encoding(_))
         ));
-        let large = "A".repeat((LARGEST / 3 + 2) * 4);
-        assert!(matches!(
-            store.document(&large, "x"),
-            Err(MediaError::TooLarge { .. })
-        ));
     }
 
     #[test]
-    fn base64_may_lack_padding_and_have_line_ends() {
+    fn base64_may_lack_padding_have_line_ends_or_come_from_an_address() {
         let (_dir, store) = store();
         let unpadded = BASE64.encode(PNG).trim_end_matches('=').to_owned();
         let broken = format!("{}\r\n{}", &unpadded[..8], &unpadded[8..]);
-        for data in [unpadded, broken] {
+        let address = format!("data:image/png;base64,{unpadded}");
+        let url_safe = unpadded.replace('+', "-").replace('/', "_");
+        for data in [unpadded, broken, address, url_safe] {
             assert_eq!(
                 fs::read(store.image(&data, "image/png").unwrap().path).unwrap(),
                 PNG
@@ -337,6 +356,8 @@ mod tests {
             ("", "resource"),
             ("x://a/na%00me%0a?q#f", "name"),
             ("x://a/é.txt", "é.txt"),
+            ("x://a/%e2%80%aegpj.exe", "gpj.exe"),
+            (r"C:\dir\a.txt", "a.txt"),
         ] {
             assert_eq!(file_name(uri), expected, "{uri}");
         }
@@ -344,14 +365,65 @@ mod tests {
     }
 
     #[test]
-    fn extensions_follow_the_type() {
+    fn an_image_is_named_by_its_bytes_and_a_sound_by_its_type() {
+        for (bytes, extension) in [
+            (&b"\x89PNG\r\n\x1a\n"[..], Some(".png")),
+            (b"\xff\xd8\xff\xe0", Some(".jpg")),
+            (b"GIF89a..", Some(".gif")),
+            (b"RIFF\0\0\0\0WEBPVP8 ", Some(".webp")),
+            (b"RIFF\0\0\0\0WAVEfmt ", None),
+            (b"BM\x1a\0\0\0\0\0\0\0\x1a\0", Some(".bmp")),
+            (b"BMW is a car", None),
+            (b"\0\0\0\x20ftypavif", Some(".avif")),
+            (b"\0\0\0\x20ftypisom", None),
+            (b"<svg/>", None),
+            (b"", None),
+        ] {
+            assert_eq!(image_extension(bytes), extension, "{bytes:?}");
+        }
         assert_eq!(
-            (image_extension("image/jpeg; q=1"), image_extension("x")),
-            (".jpg", ".png")
-        );
-        assert_eq!(
-            (audio_extension("audio/wav"), audio_extension("x")),
+            (audio_extension("audio/wav; rate=8000"), audio_extension("x")),
             (".wav", ".ogg")
         );
+    }
+
+    /// Hermes' limit is 50 MiB, and that size itself is allowed.
+    #[test]
+    fn the_limit_is_exact() {
+        let (_dir, mut store) = store();
+        assert_eq!(store.largest, 50 << 20);
+        store.largest = 1_000;
+        for size in [998, 999, 1_000] {
+            assert_eq!(
+                store.document(&BASE64.encode(vec![0; size]), "x").unwrap().size,
+                size
+            );
+        }
+        let more = BASE64.encode(vec![0; 1_001]);
+        assert!(matches!(
+            store.document(&more, "x"),
+            Err(MediaError::TooLarge { size: 1_001 })
+        ));
+        let endless = "A".repeat(10_000);
+        assert!(matches!(
+            store.audio(&endless, "x"),
+            Err(MediaError::TooLarge { .. })
+        ));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_others_could_enter_is_closed() {
+        use std::os::unix::fs::PermissionsExt;
+        let (dir, store) = store();
+        let images = dir.path().join("cache/mcp/images");
+        fs::create_dir_all(&images).unwrap();
+        for folder in [images.parent().unwrap(), images.as_path()] {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        store.image(&BASE64.encode(PNG), "image/png").unwrap();
+        for folder in [images.parent().unwrap(), images.as_path()] {
+            assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+        }
     }
 }

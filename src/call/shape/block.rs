@@ -1,108 +1,100 @@
 //! One content block as text for a model.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{super::media::MediaError, ShapeContext};
-use crate::wire::read_object;
+use super::{
+    super::media::MediaError,
+    ShapeContext,
+    members::{Members, as_text},
+};
+use crate::text;
 
-/// The members of all block kinds, read leniently: a value of another type is as good as none.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Block {
-    #[serde(rename = "type", deserialize_with = "text")]
-    kind: Option<String>,
-    #[serde(deserialize_with = "text")]
-    text: Option<String>,
-    #[serde(deserialize_with = "text")]
-    data: Option<String>,
-    #[serde(deserialize_with = "text")]
-    blob: Option<String>,
-    #[serde(deserialize_with = "text")]
-    mime_type: Option<String>,
-    #[serde(deserialize_with = "text")]
-    uri: Option<String>,
-    #[serde(deserialize_with = "text")]
-    name: Option<String>,
-    resource: Option<Box<Block>>,
-}
+/// Bytes of a name, a type or an address in a marker. An address has to be whole to be of use.
+const LONGEST: usize = 2_048;
 
-fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    Ok(match serde_json::Value::deserialize(deserializer)? {
-        serde_json::Value::String(text) => Some(text),
-        _ => None,
-    })
-}
-
-/// The text of a text block.
+/// The text of a text block, or of a mere string in its place.
 pub(super) fn text_of(raw: &RawValue) -> Option<String> {
-    let block: Block = read_object(raw)?;
-    block.text.filter(|_| block.kind.as_deref() == Some("text"))
+    let Some(block) = Members::of(raw) else {
+        return as_text(raw);
+    };
+    let is_text = block.text("type").is_some_and(|kind| kind == "text");
+    is_text.then(|| block.any_text("text")).flatten()
 }
 
 /// What a model is shown of a block; `None` for an empty one.
 pub(super) fn shown(raw: &RawValue, context: &ShapeContext<'_>) -> Option<String> {
-    let Some(block) = read_object::<Block>(raw) else {
-        return Some(unsupported(&Block::default(), raw, context));
-    };
-    let shown = match block.kind.as_deref() {
-        Some("text") => block.text.unwrap_or_default(),
-        Some("image") => image(&block, context),
-        Some("audio") => audio(&block, context),
-        Some("resource") => match &block.resource {
-            Some(resource) => self::resource(resource, context),
-            None => unsupported(&block, raw, context),
+    let shown = match Members::of(raw) {
+        Some(block) => match block.text("type").as_deref() {
+            Some("text") => block.any_text("text").unwrap_or_default(),
+            Some("image") => image(&block, context),
+            Some("audio") => audio(&block, context),
+            Some("resource") => match block.raw("resource").and_then(Members::of) {
+                Some(resource) => self::resource(&resource, context),
+                None => unsupported(&block, raw, context),
+            },
+            Some("resource_link") => link(&block, context),
+            _ => unsupported(&block, raw, context),
         },
-        Some("resource_link") => link(&block, context),
-        _ => unsupported(&block, raw, context),
+        None if raw.get() == "null" => String::new(),
+        // No block, but something to show.
+        None => as_text(raw).unwrap_or_else(|| raw.get().to_owned()),
     };
     (!shown.is_empty()).then_some(shown)
 }
 
-fn image(block: &Block, context: &ShapeContext<'_>) -> String {
-    let data = block.data.as_deref().unwrap_or_default();
-    let mime = block.mime_type.as_deref().unwrap_or("image/png");
-    match context.media.image(data, mime) {
+fn image(block: &Members<'_>, context: &ShapeContext<'_>) -> String {
+    let mime = mime(block);
+    match context
+        .media
+        .image(&block.text("data").unwrap_or_default(), &mime)
+    {
         Ok(saved) => format!("MEDIA:{}", saved.path.display()),
-        Err(MediaError::NotAnImage { size }) => {
+        Err(MediaError::NotSuch { size }) => {
             format!("[MCP image block could not be cached ({mime}, {size} bytes)]")
         }
         Err(error) => format!("[MCP image block ({mime}) {error}]"),
     }
 }
 
-fn audio(block: &Block, context: &ShapeContext<'_>) -> String {
-    let mime = block.mime_type.as_deref().unwrap_or("audio/ogg");
+fn audio(block: &Members<'_>, context: &ShapeContext<'_>) -> String {
+    let mime = mime(block);
     match context
         .media
-        .audio(block.data.as_deref().unwrap_or_default(), mime)
+        .audio(&block.text("data").unwrap_or_default(), &mime)
     {
         Ok(saved) => format!("MEDIA:{}", saved.path.display()),
         Err(MediaError::TooLarge { size }) => {
             format!("[MCP audio resource too large to cache: ~{size} bytes]")
         }
+        Err(MediaError::NotSuch { size }) => {
+            format!("[MCP audio block could not be cached ({mime}, {size} bytes)]")
+        }
         Err(error) => format!("[MCP audio block ({mime}) {error}]"),
     }
 }
 
-/// An embedded resource: its text, or its data as a file.
-fn resource(resource: &Block, context: &ShapeContext<'_>) -> String {
-    if let Some(text) = &resource.text {
-        return text.clone();
-    }
-    let uri = resource.uri.as_deref().unwrap_or_default();
-    let Some(blob) = &resource.blob else {
-        return format!("[MCP embedded resource without content: uri={uri}]");
+/// An embedded resource, or an element of `resources/read`: its text, or its data as a file.
+fn resource(resource: &Members<'_>, context: &ShapeContext<'_>) -> String {
+    let uri = resource.text("uri").unwrap_or_default();
+    let text = resource.any_text("text");
+    let blob = match (text, resource.text("blob")) {
+        (Some(text), None) => return text,
+        (Some(text), _) if !text.is_empty() => return text,
+        (_, Some(blob)) => blob,
+        (None, None) => return format!("[MCP embedded resource without content: uri={}]", one(&uri)),
     };
-    let mime = resource.mime_type.as_deref().unwrap_or("unknown type");
-    match context.media.document(blob, uri) {
+    match context.media.document(&blob, &uri) {
         Ok(saved) => format!(
-            "[MCP resource saved to {} ({mime}, {} bytes) — read it with read_file or terminal tools]",
+            "[MCP resource saved to {} ({}, {} bytes) — read it with read_file or terminal tools]",
             saved.path.display(),
+            mime(resource),
             saved.size
         ),
         Err(MediaError::TooLarge { size }) => {
-            format!("[MCP embedded resource too large to cache: {size} bytes, uri={uri}]")
+            format!(
+                "[MCP embedded resource too large to cache: {size} bytes, uri={}]",
+                one(&uri)
+            )
         }
         Err(error) => format!("[MCP embedded resource {error}]"),
     }
@@ -110,14 +102,17 @@ fn resource(resource: &Block, context: &ShapeContext<'_>) -> String {
 
 /// One element of `resources/read`.
 pub(super) fn contents(raw: &RawValue, context: &ShapeContext<'_>) -> Option<String> {
-    let block: Block = read_object(raw)?;
-    Some(resource(&block, context)).filter(|text| !text.is_empty())
+    let shown = match Members::of(raw) {
+        Some(contents) => resource(&contents, context),
+        None => as_text(raw)?,
+    };
+    (!shown.is_empty()).then_some(shown)
 }
 
-fn link(block: &Block, context: &ShapeContext<'_>) -> String {
-    let mut parts = vec![format!("uri={}", block.uri.as_deref().unwrap_or_default())];
-    parts.extend(block.name.as_ref().map(|name| format!("name={name}")));
-    parts.extend(block.mime_type.as_ref().map(|mime| format!("mimeType={mime}")));
+fn link(block: &Members<'_>, context: &ShapeContext<'_>) -> String {
+    let mut parts = vec![format!("uri={}", one(&block.text("uri").unwrap_or_default()))];
+    parts.extend(named(block, "name"));
+    parts.extend(named(block, "mimeType"));
     let fetch = context
         .read_resource_tool
         .map(|tool| format!(" — fetch it with {tool}"))
@@ -125,13 +120,37 @@ fn link(block: &Block, context: &ShapeContext<'_>) -> String {
     format!("[MCP resource link: {}{fetch}]", parts.join(", "))
 }
 
-fn unsupported(block: &Block, raw: &RawValue, context: &ShapeContext<'_>) -> String {
-    let kind = block.kind.as_deref().unwrap_or("none");
-    tracing::warn!(server = %context.server, kind, "a content block of an unknown type is left out of a result");
+fn unsupported(block: &Members<'_>, raw: &RawValue, context: &ShapeContext<'_>) -> String {
+    let kind = one(&block.text("type").unwrap_or_else(|| "none".into()));
+    tracing::warn!(
+        server = %text::one_line(context.server.as_str()),
+        kind = %text::truncate(&kind, 100),
+        "a content block of an unknown type is left out of a result"
+    );
     let mut parts = vec![format!("type={kind}")];
-    parts.extend(block.mime_type.as_ref().map(|mime| format!("mimeType={mime}")));
-    parts.extend(block.uri.as_ref().map(|uri| format!("uri={uri}")));
-    parts.push(format!("size={}", raw.get().len()));
-    parts.extend(block.name.as_ref().map(|name| format!("name={name}")));
+    parts.extend(named(block, "mimeType"));
+    parts.extend(named(block, "uri"));
+    let declared = block.raw("size").map(RawValue::get);
+    let is_number = |size: &&str| size.parse::<u64>().is_ok();
+    match declared.filter(is_number) {
+        Some(size) => parts.push(format!("size={size}")),
+        None => parts.push(format!("size={}", raw.get().len())),
+    }
+    parts.extend(named(block, "name"));
     format!("[MCP content dropped: unsupported block ({})]", parts.join(", "))
+}
+
+fn named(block: &Members<'_>, key: &str) -> Option<String> {
+    block.text(key).map(|value| format!("{key}={}", one(&value)))
+}
+
+fn mime(block: &Members<'_>) -> String {
+    block
+        .text("mimeType")
+        .map_or_else(|| "unknown type".into(), |mime| one(&mime))
+}
+
+/// A server's words inside a marker of ours: nothing in them can end its line.
+fn one(words: &str) -> String {
+    text::truncate(&text::one_line(words), LONGEST).into_owned()
 }

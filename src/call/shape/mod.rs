@@ -4,9 +4,10 @@
 //! silence (B51). Structured content stays the server's own bytes.
 
 mod block;
+mod members;
 mod utility;
 
-use serde::Deserialize;
+use members::Members;
 use serde_json::{Value, json, value::RawValue};
 pub use utility::{get_prompt, list_prompts, list_resources, read_resource};
 
@@ -68,39 +69,21 @@ pub fn as_mcp_result(reply: &HermesReply) -> Box<RawValue> {
 
 /// Shapes the result of `tools/call`.
 pub fn tool_result(raw: &RawValue, context: &ShapeContext<'_>) -> HermesReply {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Parts<'a> {
-        #[serde(borrow, default)]
-        content: Option<&'a RawValue>,
-        #[serde(borrow, default)]
-        structured_content: Option<&'a RawValue>,
-        #[serde(default)]
-        is_error: Value,
-        #[serde(borrow, rename = "_meta", default)]
-        meta: Option<&'a RawValue>,
-    }
-    let Some(parts) = crate::wire::read_object::<Parts<'_>>(raw) else {
+    let Some(parts) = Members::of(raw) else {
         tracing::warn!(server = %context.server, "a result is not an object; it is handed on as text");
         return HermesReply::success(format!(r#""result":{}"#, to_json(&raw.get())));
     };
-    let blocks: Vec<&RawValue> = match parts.content.map(|content| serde_json::from_str(content.get())) {
-        Some(Ok(blocks)) => blocks,
-        // Not a list: one block, or at least something to show.
-        Some(Err(_)) => parts.content.into_iter().collect(),
-        None => Vec::new(),
-    };
-    if parts.is_error == Value::Bool(true) {
-        return failed(&blocks, parts.structured_content, context);
+    let blocks = parts.list("content");
+    let structured = parts.raw("structuredContent");
+    if parts.is_true("isError") {
+        return failed(&blocks, structured, context);
     }
     let texts: Vec<String> = blocks
         .iter()
         .filter_map(|raw| block::shown(raw, context))
         .collect();
     let text = texts.join("\n");
-    let structured = parts
-        .structured_content
-        .filter(|structured| !is_said_in_text(structured, &texts));
+    let structured = structured.filter(|structured| !is_said_in_text(structured, &texts));
     let mut members = match structured {
         Some(structured) if text.is_empty() => format!(r#""result":{}"#, structured.get()),
         Some(structured) => format!(
@@ -110,7 +93,7 @@ pub fn tool_result(raw: &RawValue, context: &ShapeContext<'_>) -> HermesReply {
         ),
         None => format!(r#""result":{}"#, to_json(&text)),
     };
-    if let Some(meta) = parts.meta.and_then(open_meta) {
+    if let Some(meta) = parts.raw("_meta").and_then(open_meta) {
         members.push_str(&format!(r#","_meta":{meta}"#));
     }
     HermesReply::success(members)
@@ -118,7 +101,15 @@ pub fn tool_result(raw: &RawValue, context: &ShapeContext<'_>) -> HermesReply {
 
 /// `isError`: the texts, redacted; the structured content too, since it may hold the details (B51).
 fn failed(blocks: &[&RawValue], structured: Option<&RawValue>, context: &ShapeContext<'_>) -> HermesReply {
-    let text: String = blocks.iter().filter_map(|raw| block::text_of(raw)).collect();
+    let mut text: String = blocks.iter().filter_map(|raw| block::text_of(raw)).collect();
+    if text.is_empty() {
+        // An error may hide in an embedded resource.
+        let shown: Vec<String> = blocks
+            .iter()
+            .filter_map(|raw| block::shown(raw, context))
+            .collect();
+        text = shown.join("\n");
+    }
     let text = match context.redactor.redact(&text) {
         text if text.is_empty() => "MCP tool returned an error".into(),
         text => text,
@@ -137,22 +128,37 @@ fn failed(blocks: &[&RawValue], structured: Option<&RawValue>, context: &ShapeCo
 
 /// Many servers send the structured content once more as a text block.
 fn is_said_in_text(structured: &RawValue, texts: &[String]) -> bool {
+    let first = |json: &str| json.trim_start().chars().next();
+    let wanted = first(structured.get());
+    let mut candidates = texts.iter().filter(|text| first(text) == wanted).peekable();
+    if candidates.peek().is_none() {
+        return false;
+    }
     let Ok(value) = serde_json::from_str::<Value>(structured.get()) else {
         return false;
     };
-    texts
-        .iter()
-        .any(|text| serde_json::from_str::<Value>(text).is_ok_and(|said| said == value))
+    candidates.any(|text| serde_json::from_str::<Value>(text).is_ok_and(|said| said == value))
 }
 
 /// `_meta` without the protocol's own keys.
 fn open_meta(meta: &RawValue) -> Option<String> {
     let members: indexmap::IndexMap<String, &RawValue> = serde_json::from_str(meta.get()).ok()?;
-    let open: indexmap::IndexMap<&String, &&RawValue> = members
-        .iter()
-        .filter(|(key, _)| !crate::wire::is_reserved_meta(key))
-        .collect();
+    let open: indexmap::IndexMap<&String, &&RawValue> =
+        members.iter().filter(|(key, _)| !is_reserved(key)).collect();
     (!open.is_empty()).then(|| to_json(&open))
+}
+
+/// Both rules: today's (META-01) and the one before, that Hermes follows, with any label after `mcp` or
+/// `modelcontextprotocol`.
+fn is_reserved(key: &str) -> bool {
+    let labels: Vec<&str> = match key.split_once('/') {
+        Some((prefix, _)) => prefix.split('.').collect(),
+        None => return false,
+    };
+    let is_older = labels
+        .windows(2)
+        .any(|pair| matches!(pair[0], "mcp" | "modelcontextprotocol"));
+    is_older || crate::wire::is_reserved_meta(key)
 }
 
 #[cfg(test)]

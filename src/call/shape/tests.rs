@@ -97,6 +97,36 @@ fn the_shapes_of_the_reference() {
             r#"{"content":{"type":"text","text":"not a list"}}"#,
             r#"{"result":"not a list"}"#,
         ),
+        // What is malformed in one place is lost there only.
+        (r#"{"content":"a mere text"}"#, r#"{"result":"a mere text"}"#),
+        (
+            r#"{"content":["a",5,null,{"type":"text","text":7},{"type":"text","resource":"x","text":"b"},{"type":"text"}]}"#,
+            r#"{"result":"a\n5\n7\nb"}"#,
+        ),
+        (
+            r#"{"content":[{"type":"resource","resource":{"uri":"x://a","text":""}},{"type":"resource","resource":{"uri":"x://a"}}]}"#,
+            r#"{"result":"[MCP embedded resource without content: uri=x://a]"}"#,
+        ),
+        (
+            r#"{"content":[{"type":"resource","resource":{"uri":"x://a","text":"why: token=abc"}}],"isError":true}"#,
+            r#"{"error":"why: token=[REDACTED]"}"#,
+        ),
+        (
+            r#"{"content":[{"type":"x-chart","mimeType":"a/b","uri":"x://a","size":5,"name":"two\nlines"}]}"#,
+            r#"{"result":"[MCP content dropped: unsupported block (type=x-chart, mimeType=a/b, uri=x://a, size=5, name=two lines)]"}"#,
+        ),
+        (
+            r#"{"content":[],"_meta":{"a":1,"mcp.dev/x":2,"tools.mcp.com/x":2,"com.example.mcp/x":3,"com.mcp.x/y":2}}"#,
+            r#"{"result":"","_meta":{"a":1,"com.example.mcp/x":3}}"#,
+        ),
+        (
+            r#"{"structuredContent":null,"content":null,"isError":"no"}"#,
+            r#"{"result":""}"#,
+        ),
+        (
+            r#"{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":2}}"#,
+            r#"{"result":"{\"a\":1}","structuredContent":{"a":2}}"#,
+        ),
         (r#"[1,2]"#, r#"{"result":"[1,2]"}"#),
         ("null", r#"{"result":"null"}"#),
     ] {
@@ -152,7 +182,10 @@ fn bad_data_is_told_inline() {
         shaped.contains("[MCP embedded resource could not be decoded: "),
         "{shaped}"
     );
-    assert!(shaped.contains("MEDIA:"), "an empty sound is a sound: {shaped}");
+    assert!(
+        shaped.contains("[MCP audio block could not be cached (unknown type, 0 bytes)]"),
+        "{shaped}"
+    );
 }
 
 #[test]
@@ -190,6 +223,31 @@ fn the_utilities() {
     assert_eq!(
         bench.with(|context| get_prompt(&prompt, context)).to_json(),
         r#"{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"plain"}],"description":"d"}"#
+    );
+    let odd = raw(
+        r#"{"messages":["hi",{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},5],"description":7}"#,
+    );
+    assert_eq!(
+        bench.with(|context| get_prompt(&odd, context)).to_json(),
+        r#"{"messages":[{"role":"user","content":"hi"},{"role":"user","content":"a\nb"},{"role":"user","content":""}]}"#
+    );
+    let odd = raw(r#"{"contents":{"uri":"x://a","text":"alone"}}"#);
+    assert_eq!(
+        bench.with(|context| read_resource(&odd, context)).to_json(),
+        r#"{"result":"alone"}"#
+    );
+    assert_eq!(
+        list_prompts(&items(&[
+            r#"{"name":"p","arguments":{"a":1}}"#,
+            "5",
+            r#"{"name":""}"#
+        ]))
+        .to_json(),
+        r#"{"prompts":[{"name":"p","arguments":[]}]}"#
+    );
+    assert_eq!(
+        list_resources(&items(&[r#"{"uri":"x://a","description":5}"#])).to_json(),
+        r#"{"resources":[{"uri":"x://a","name":"x://a"}]}"#
     );
 }
 
