@@ -11,8 +11,11 @@ const ASSIGNED: &str = "(?:token|key|passw(?:or)?d|passphrase|secret|credential)
 /// of an issue or of a map's entry.
 const MEMBER: &str = "(?:token|passw(?:or)?d|passphrase|secret|credentials?|authorization|cookie|\
     (?:api|access|private|secret|auth|signing|encryption|client|account|master)[_-]?key)";
-/// The rest of a name. ASCII only: Unicode's classes would make the pattern large.
+/// A character of a name. ASCII only: Unicode's classes would make the pattern large.
 const NAME: &str = "[0-9A-Za-z_-]";
+/// What a name may begin with. Bounded, as the scheme of an address is: each match would have to wait for the end of a
+/// long run otherwise, and many matches in one run would take quadratic time.
+const START: &str = "[0-9A-Za-z_-]{0,64}";
 /// A value without quotes. A backslash before a quote is not its own: then the text is inside a JSON string.
 const BARE: &str = r#"(?:[^\s&,;"'\\]|\\[^\s"'])+"#;
 /// What a header's value, and sometimes a variable's, may begin with.
@@ -20,16 +23,16 @@ const SCHEMES: &str = r"(?:(?:bearer|basic|token|digest|negotiate)[ \t]+)*";
 
 /// All patterns as one. A group at the very start of a match and one at its very end are kept; all else of it goes.
 static PATTERNS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let assignment = format!(r#"(?:{NAME}*{ASSIGNED}\\*["']?[ \t]*=+>?[ \t]*|--{NAME}*{ASSIGNED}[ \t]+)"#);
+    let assignment = format!(r#"(?:{START}{ASSIGNED}\\*["']?[ \t]*=+>?[ \t]*|--{START}{ASSIGNED}[ \t]+)"#);
     let patterns = [
         // "key": "value", also inside a JSON string, and Python's 'key': 'value'.
-        format!(r#"("{NAME}*{MEMBER}"\s*(?::|=>)\s*")(?:[^"\\]|\\.)+"#),
-        format!(r#"(\\+"{NAME}*{MEMBER}\\+"\s*(?::|=>)\s*\\+")(?:[^"\\]|\\+[^"\\])+"#),
-        format!(r"('{NAME}*{MEMBER}'\s*(?::|=>)\s*b?')(?:[^'\\]|\\.)+"),
+        format!(r#"("{START}{MEMBER}"\s*(?::|=>)\s*")(?:[^"\\]|\\.)+"#),
+        format!(r#"(\\+"{START}{MEMBER}\\+"\s*(?::|=>)\s*\\+")(?:[^"\\]|\\+[^"\\])+"#),
+        format!(r"('{START}{MEMBER}'\s*(?::|=>)\s*b?')(?:[^'\\]|\\.)+"),
         // Headers. Of a cookie all is secret; of the others the next word, so that the rest of a message stays.
         format!(r#"(\b(?:proxy-)?authorization\\*["']?[ \t]*[:=][ \t]*\\*["']?){SCHEMES}{BARE}"#),
         format!(
-            r#"(\b(?:x-{NAME}*(?:key|token|secret|auth)|api[_-]?key)\\*["']?[ \t]*:[ \t]*\\*["']?){SCHEMES}{BARE}"#
+            r#"(\b(?:x-{START}(?:key|token|secret|auth)|api[_-]?key)\\*["']?[ \t]*:[ \t]*\\*["']?){SCHEMES}{BARE}"#
         ),
         r#"(\b(?:set-)?cookie[ \t]*:[ \t]*)[^\s"'\\][^\r\n"'\\]*"#.into(),
         format!(r"(\bbearer\s+){BARE}"),
@@ -39,8 +42,8 @@ static PATTERNS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         format!(r"({assignment}')[^']+"),
         format!("({assignment}){SCHEMES}{BARE}"),
         // Parts of an address: what a login hands back, what signs it, who logs in.
-        format!(r#"([?&](?:code|auth|sig|{NAME}*signature|jwt|pass|pwd|session(?:_?id)?)=)[^\s&,;"'\#\\]+"#),
-        r#"(\b[a-z][a-z0-9+.-]*://)[^\s/@:"'?\#]*:[^\s/"'?\#]*(@)"#.into(),
+        format!(r#"([?&](?:code|auth|sig|{START}signature|jwt|pass|pwd|session(?:_?id)?)=)[^\s&,;"'\#\\]+"#),
+        r#"(\b[a-z][a-z0-9+.-]{0,20}://)[^\s/@:"'?\#]*:[^\s/"'?\#]*(@)"#.into(),
         // Known shapes.
         format!(r"\bgh[pousr]_{NAME}+|\bgithub_pat_{NAME}+|\bglpat-{NAME}{{10,}}"),
         format!(r"(?:\b|_)sk-{NAME}+(?:\.{NAME}+)*|\b[sr]k_(?:live|test)_{NAME}+"),

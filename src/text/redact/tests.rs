@@ -226,3 +226,29 @@ proptest::proptest! {
         proptest::prop_assert!(!is_known || !shown.contains(secret), "{}", shown);
     }
 }
+
+/// Neither many matches in one run of characters nor many beginnings without an end take quadratic time: these would
+/// take minutes.
+#[test]
+fn hostile_text_costs_little_more_than_its_length() {
+    let redactor = Redactor::default();
+    for unit in [
+        "eyJaaaa.",
+        "AKIA0123456789AB-",
+        "sk-a.",
+        "ghp_a-",
+        "a://",
+        "a://b:",
+        "--key ",
+        "key=",
+        "\"secret\": ",
+        "\\\"",
+        "Bearer ",
+        "x-",
+        "-token",
+    ] {
+        let text = unit.repeat(60_000 / unit.len());
+        let shown = redactor.redact(&text).into_owned();
+        assert_eq!(redactor.redact(&shown).len(), shown.len(), "{unit}");
+    }
+}
