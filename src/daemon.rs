@@ -19,7 +19,7 @@ use crate::{
     config::{self, Config, ConfigError, Severity},
     environment::Environment,
     paths::{self, PathError},
-    server::{Surroundings, death_watch, stdio::fallback_dirs},
+    server::{Surroundings, death_watch, stdio::known_dirs},
     supervisor::Supervisor,
     telemetry,
     text::Redactor,
@@ -134,7 +134,7 @@ async fn serve_until_stopped(options: Options) -> Result<(), Error> {
 
     let redactor = Arc::new(Redactor::new(config.secrets()));
     let surroundings = Surroundings {
-        fallback_dirs: fallback_dirs(&environment),
+        fallback_dirs: known_dirs(&environment),
         limits: settings.limits.clone(),
         redactor: redactor.clone(),
         death_watch,

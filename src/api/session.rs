@@ -240,7 +240,7 @@ impl Session {
                 Some(line) = self.streams.1.recv() => Event::Stream(line),
                 written = writer.write(self.out.pending()), if !self.out.is_empty() => Event::Written(written),
                 Ok(()) = directory.changed(), if self.mcp.wants_list_changed() => Event::Directory,
-                () = sleep(HANGUP_POLL), if self.reading == Reading::Ended => Event::Poll,
+                () = pause(HANGUP_POLL), if self.reading == Reading::Ended => Event::Poll,
                 () = until(full_since), if full_since.is_some() => Event::Slow,
                 () = stopping.cancelled(), if self.reading == Reading::Open => Event::Stopping,
             };
@@ -400,6 +400,11 @@ impl Session {
         self.out.answer(|out| write_error(out, None, &to_json(&error)));
         self.reading = Reading::Refused;
     }
+}
+
+/// `select!` makes even the futures it does not poll; this one looks at the clock only when it is polled.
+async fn pause(time: Duration) {
+    sleep(time).await;
 }
 
 async fn until(full_since: Option<Instant>) {

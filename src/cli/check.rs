@@ -12,7 +12,7 @@ use super::{
 use crate::{
     config::{self, Config, Diagnostic, ServerConfig, ServerEntry, Severity, Stdio, Transport},
     environment::Environment,
-    server::stdio::{child_environment, fallback_dirs, resolve_command},
+    server::stdio::{child_environment, known_dirs, resolve_command},
 };
 
 #[derive(Debug, clap::Args)]
@@ -132,7 +132,7 @@ fn program(stdio: &Stdio, environment: &Environment) -> Result<String, (&'static
     }
     let child = child_environment(environment, stdio);
     let path = child.get("PATH").unwrap_or_default();
-    match resolve_command(&stdio.command, path, &fallback_dirs(environment), &cwd) {
+    match resolve_command(&stdio.command, path, &known_dirs(environment), &cwd) {
         Ok(resolved) => Ok(resolved.program.display().to_string()),
         Err(not_found) => Err(("command", not_found.to_string())),
     }
