@@ -78,7 +78,10 @@ pub(super) fn repair(raw: Option<&RawValue>) -> Repaired {
     }
     // A union at the root may have hidden that it is no object.
     if let Some(kind) = repaired.get("type").filter(|kind| !allows_object(kind)) {
-        return Repaired::Replaced(permissive(), format!("its input schema has type {kind} instead of \"object\""));
+        return Repaired::Replaced(
+            permissive(),
+            format!("its input schema has type {kind} instead of \"object\""),
+        );
     }
     match repaired == original {
         true => Repaired::Unchanged,
@@ -441,7 +444,10 @@ mod tests {
             ("[1]", "not an object"),
             ("\"object\"", "not an object"),
             (r#"{"type":"string"}"#, "has type \"string\""),
-            (r#"{"anyOf":[{"type":"null"},{"type":"array"}]}"#, "has type \"array\""),
+            (
+                r#"{"anyOf":[{"type":"null"},{"type":"array"}]}"#,
+                "has type \"array\"",
+            ),
         ] {
             let raw = RawValue::from_string(text.into()).unwrap();
             match repair(Some(&raw)) {
