@@ -1,5 +1,5 @@
 //! Text that leaves the daemon: redaction of secrets, sanitising for terminals and logs, near names. Imports nothing
-//! of this crate.
+//! of this crate. Nothing here panics, whatever comes in.
 
 mod nearest;
 mod redact;
