@@ -158,6 +158,20 @@ pub(crate) async fn serve(app: Arc<App>, connection: Connection) {
     }
 }
 
+/// Tells a frontend that there is no room for it, and closes.
+pub(crate) async fn turn_away(connection: Connection, limit: usize) {
+    let error = RpcError::new(
+        Code::Busy,
+        format!("{limit} frontends are connected already; see limits.connections"),
+    );
+    let mut line = Vec::new();
+    write_error(&mut line, None, &to_json(&error));
+    if let Ok(mut stream) = from_portable(connection.stream) {
+        // One short line fits into an empty socket buffer; whoever is gone misses nothing.
+        let _ = split(&mut stream).1.write_all(&line).await;
+    }
+}
+
 struct Session {
     app: Arc<App>,
     out: Outgoing,
