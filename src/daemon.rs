@@ -14,12 +14,12 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    api::{App, ConfigInfo, ListenError, Listener, serve},
+    api::{App, ConfigInfo, ListenError, Listener, serve, turn_away},
     call::{Caller, MediaStore},
     config::{self, Config, ConfigError, Severity},
     environment::Environment,
     paths::{self, PathError},
-    server::{Surroundings, death_watch, stdio::fallback_dirs},
+    server::{Surroundings, death_watch, stdio::known_dirs},
     supervisor::Supervisor,
     telemetry,
     text::Redactor,
@@ -134,7 +134,7 @@ async fn serve_until_stopped(options: Options) -> Result<(), Error> {
 
     let redactor = Arc::new(Redactor::new(config.secrets()));
     let surroundings = Surroundings {
-        fallback_dirs: fallback_dirs(&environment),
+        fallback_dirs: known_dirs(&environment),
         limits: settings.limits.clone(),
         redactor: redactor.clone(),
         death_watch,
@@ -200,6 +200,7 @@ async fn accept(listener: &Listener, app: &Arc<App>, frontends: &TaskTracker) {
                 limit = app.limits.connections,
                 "too many frontends, one more was turned away"
             );
+            tokio::spawn(turn_away(connection, app.limits.connections));
             continue;
         }
         frontends.spawn(serve(app.clone(), connection));
@@ -230,7 +231,7 @@ fn log_diagnostics(config: &Config) {
 }
 
 #[cfg(unix)]
-type Signals = [tokio::signal::unix::Signal; 2];
+type Signals = [tokio::signal::unix::Signal; 3];
 
 #[cfg(unix)]
 fn signals() -> Result<Signals, Error> {
@@ -241,14 +242,20 @@ fn signals() -> Result<Signals, Error> {
             error,
         })
     };
-    Ok([listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?])
+    // A terminal that is closed hangs up on what runs in it.
+    Ok([
+        listen(SignalKind::terminate())?,
+        listen(SignalKind::interrupt())?,
+        listen(SignalKind::hangup())?,
+    ])
 }
 
 #[cfg(unix)]
-async fn stop_on_signal(stopping: CancellationToken, [mut terminate, mut interrupt]: Signals) {
+async fn stop_on_signal(stopping: CancellationToken, [mut terminate, mut interrupt, mut hangup]: Signals) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        _ = hangup.recv() => {}
     }
     stopping.cancel();
 }

@@ -8,9 +8,9 @@ use tokio::sync::{Notify, watch};
 
 use crate::{
     catalog::{Catalog, ServerTools},
-    config::{Config, ServerEntry},
+    config::{Config, ServerConfig, ServerEntry},
     name::ServerName,
-    server::{ListedTool, ServerHandle, ServerView, State, Surroundings},
+    server::{ListedTool, ServerHandle, ServerView, Surroundings},
 };
 
 /// One entry of the configuration, running or not.
@@ -87,8 +87,6 @@ impl Supervisor {
         .await;
     }
 }
-
-use crate::config::ServerConfig;
 
 /// What the catalog was built from last, per server. Cheap to compare, so that a mere change of state builds nothing.
 struct Offer {
@@ -172,15 +170,5 @@ fn log_new_warnings(old: &Catalog, new: &Catalog) {
         .filter(|warning| !old.warnings().contains(warning))
     {
         tracing::warn!("{warning}");
-    }
-}
-
-impl Directory {
-    /// Whether a server is on its way up, so that the list may still grow.
-    pub fn is_starting(&self) -> bool {
-        self.servers.values().any(|member| match member {
-            Member::Server(handle) => handle.view().state == State::Connecting,
-            Member::Invalid { .. } => false,
-        })
     }
 }

@@ -193,3 +193,22 @@ fn a_reader_that_stops_reading_is_no_error() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stderr(&output), "");
 }
+
+/// README and config.example.yaml say that the example runs as it is, whether or not the program is installed.
+#[test]
+fn the_example_configuration_runs_without_an_installation() {
+    let home = tempfile::tempdir().unwrap();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/config.example.yaml");
+    let output = hermesd_mcp(home.path())
+        .env("PATH", "/usr/bin:/bin")
+        .args(["check", "--config", example])
+        .output()
+        .unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
+}

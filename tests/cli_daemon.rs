@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cli_support::{Home, text};
+use cli_support::{Daemon, Home, text};
 use serde_json::{Value, json};
 
 #[test]
@@ -246,6 +246,26 @@ fn restart_gives_a_new_process() {
     assert_ne!(before["servers"][0]["pid"], after["servers"][0]["pid"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn after_a_stop_the_next_daemon_can_start_at_once() {
+    // It ignores the end of its stdin and SIGTERM, so the daemon needs seconds to end it.
+    let home = Home::new(
+        "mcp_servers:\n  stubborn:\n    command: sh\n    args: [-c, 'trap \"\" TERM; while :; do sleep 1; done']\n",
+    );
+    let first = home.command(&["serve"]).stderr(Stdio::null()).spawn().unwrap();
+    let mut first = Daemon {
+        home: &home,
+        child: first,
+    };
+    first.wait_status("the server runs", |status| status["servers"][0]["pid"].is_u64());
+    assert_eq!(home.expect(0, &["stop"]).0, "stopped\n");
+    // No wait here: the next line is what `stop && serve` does.
+    std::fs::write(home.config(), cli_support::demo_server_entry()).unwrap();
+    let _second = home.serve();
+    assert_eq!(first.child.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn no_servers_says_where_to_add_one() {
     let home = Home::new("model: something-of-hermes\n");
@@ -290,7 +310,7 @@ fn check_names_every_finding_and_looks_for_the_commands() {
     assert!(out.contains("ok: 1 server, 0 errors, 0 warnings"), "{out}");
 
     let config = "mcp_servers:\n  both:\n    command: x\n    url: https://example.com/\n  gone:\n    command: no-such-program-anywhere\n    \
-                  timeot: 5\n  resting:\n    command: no-such-program-anywhere\n    enabled: false\n";
+                  timeot: 5\n  resting:\n    command: no-such-program-anywhere\n    enabled: false\n  remote:\n    url: https://example.com/\n";
     let home = Home::new(config);
     let (out, _) = home.expect(78, &["check"]);
     for part in [
@@ -298,7 +318,8 @@ fn check_names_every_finding_and_looks_for_the_commands() {
         "config.yaml:7:5: warning: mcp_servers.gone.timeot: ",
         "error: mcp_servers.gone.command: command not found: 'no-such-program-anywhere'",
         "warning: mcp_servers.resting.command: ",
-        "not ok: 3 servers, 2 errors, 2 warnings",
+        "warning: mcp_servers.remote.url: ",
+        "not ok: 4 servers, 2 errors, 3 warnings",
     ] {
         assert!(out.contains(part), "{part:?} is missing in\n{out}");
     }
@@ -306,7 +327,7 @@ fn check_names_every_finding_and_looks_for_the_commands() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(
         (&json["ok"], &json["errors"], &json["warnings"]),
-        (&json!(false), &json!(2), &json!(2))
+        (&json!(false), &json!(2), &json!(3))
     );
 
     let (_, error) = home.expect(78, &["check", "--config", "/no/such/file.yaml"]);

@@ -14,12 +14,19 @@ mod figures;
 #[cfg(unix)]
 mod lines;
 #[cfg(unix)]
+mod relay;
+#[cfg(unix)]
 mod run;
 #[cfg(unix)]
 #[path = "../../tests/support/mod.rs"]
 mod support;
 
 fn main() {
+    #[cfg(unix)]
+    if std::env::args().nth(1).as_deref() == Some(relay::FLAG) {
+        let socket = std::env::args_os().nth(2).expect("the relay's socket");
+        return relay::serve(socket.as_ref());
+    }
     let asked_for = |flag: &str| std::env::args().any(|argument| argument == flag);
     if !asked_for("--bench") {
         return; // `cargo test --benches` only wants to know that it builds.

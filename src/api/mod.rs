@@ -16,4 +16,4 @@ mod stream;
 
 pub use app::{App, ConfigInfo};
 pub use listener::{ListenError, Listener};
-pub(crate) use session::serve;
+pub(crate) use session::{serve, turn_away};

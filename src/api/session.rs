@@ -158,6 +158,20 @@ pub(crate) async fn serve(app: Arc<App>, connection: Connection) {
     }
 }
 
+/// Tells a frontend that there is no room for it, and closes.
+pub(crate) async fn turn_away(connection: Connection, limit: usize) {
+    let error = RpcError::new(
+        Code::Busy,
+        format!("{limit} frontends are connected already; see limits.connections"),
+    );
+    let mut line = Vec::new();
+    write_error(&mut line, None, &to_json(&error));
+    if let Ok(mut stream) = from_portable(connection.stream) {
+        // One short line fits into an empty socket buffer; whoever is gone misses nothing.
+        let _ = split(&mut stream).1.write_all(&line).await;
+    }
+}
+
 struct Session {
     app: Arc<App>,
     out: Outgoing,
@@ -240,7 +254,7 @@ impl Session {
                 Some(line) = self.streams.1.recv() => Event::Stream(line),
                 written = writer.write(self.out.pending()), if !self.out.is_empty() => Event::Written(written),
                 Ok(()) = directory.changed(), if self.mcp.wants_list_changed() => Event::Directory,
-                () = sleep(HANGUP_POLL), if self.reading == Reading::Ended => Event::Poll,
+                () = pause(HANGUP_POLL), if self.reading == Reading::Ended => Event::Poll,
                 () = until(full_since), if full_since.is_some() => Event::Slow,
                 () = stopping.cancelled(), if self.reading == Reading::Open => Event::Stopping,
             };
@@ -400,6 +414,11 @@ impl Session {
         self.out.answer(|out| write_error(out, None, &to_json(&error)));
         self.reading = Reading::Refused;
     }
+}
+
+/// `select!` makes even the futures it does not poll; this one looks at the clock only when it is polled.
+async fn pause(time: Duration) {
+    sleep(time).await;
 }
 
 async fn until(full_since: Option<Instant>) {

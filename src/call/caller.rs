@@ -38,7 +38,7 @@ pub struct Route {
     server: ServerName,
     tool: ToolName,
     kind: ToolKind,
-    view: Arc<ServerView>,
+    pub(super) view: Arc<ServerView>,
     /// The exposed name of the server's `read_resource` tool, for texts that point to it.
     read_resource: Option<String>,
 }
@@ -244,77 +244,7 @@ impl Caller {
         result
     }
 
-    async fn call_utility(
-        &self,
-        route: &Route,
-        utility: Utility,
-        request: Request,
-    ) -> Result<HermesReply, CallError> {
-        let limit = request.timeout.unwrap_or(route.view.config.timeout);
-        let arguments = object_text(request.arguments.as_deref())?.to_owned();
-        let connection = connection(route)?;
-        let missing = |name: &str| {
-            Ok(shape::error_reply(&format!(
-                "Missing required parameter '{name}'"
-            )))
-        };
-        match utility {
-            Utility::ListResources => {
-                let items = self
-                    .list(route, connection, "resources/list", "resources", limit)
-                    .await?;
-                Ok(shape::list_resources(&items))
-            }
-            Utility::ListPrompts => {
-                let items = self
-                    .list(route, connection, "prompts/list", "prompts", limit)
-                    .await?;
-                Ok(shape::list_prompts(&items))
-            }
-            Utility::ReadResource => {
-                #[derive(Deserialize)]
-                struct Arguments {
-                    uri: Option<String>,
-                }
-                let uri = serde_json::from_str::<Arguments>(&arguments)
-                    .ok()
-                    .and_then(|arguments| arguments.uri);
-                let Some(uri) = uri.filter(|uri| !uri.is_empty()) else {
-                    return missing("uri");
-                };
-                let members = format!(r#""uri":{}"#, crate::wire::to_json(&uri));
-                let raw = self
-                    .send(route, "resources/read", plain(members), limit, |_| {})
-                    .await?;
-                Ok(self.shape(route, raw, shape::read_resource).await)
-            }
-            Utility::GetPrompt => {
-                #[derive(Deserialize)]
-                struct Arguments {
-                    name: Option<String>,
-                    arguments: Option<serde_json::Map<String, serde_json::Value>>,
-                }
-                let parsed = serde_json::from_str::<Arguments>(&arguments).ok();
-                let name = parsed
-                    .as_ref()
-                    .and_then(|parsed| parsed.name.clone())
-                    .filter(|name| !name.is_empty());
-                let Some(name) = name else { return missing("name") };
-                let given = parsed.and_then(|parsed| parsed.arguments).unwrap_or_default();
-                let members = format!(
-                    r#""name":{},"arguments":{}"#,
-                    crate::wire::to_json(&name),
-                    crate::wire::to_json(&as_strings(given))
-                );
-                let raw = self
-                    .send(route, "prompts/get", plain(members), limit, |_| {})
-                    .await?;
-                Ok(self.shape(route, raw, shape::get_prompt).await)
-            }
-        }
-    }
-
-    async fn list(
+    pub(super) async fn list(
         &self,
         route: &Route,
         connection: &Connection,
@@ -342,7 +272,7 @@ impl Caller {
         }
     }
 
-    async fn send(
+    pub(super) async fn send(
         &self,
         route: &Route,
         method: &'static str,
@@ -410,7 +340,7 @@ impl Caller {
     }
 
     /// Shapes a result. One that is large or holds data to save does not hold up the daemon's only thread.
-    async fn shape(
+    pub(super) async fn shape(
         &self,
         route: &Route,
         raw: Box<RawValue>,
@@ -466,7 +396,7 @@ fn missing_server(directory: &Directory, name: &str) -> Option<Arc<ServerView>> 
     })
 }
 
-fn connection(route: &Route) -> Result<&Connection, CallError> {
+pub(super) fn connection(route: &Route) -> Result<&Connection, CallError> {
     route
         .view
         .connection
@@ -474,29 +404,8 @@ fn connection(route: &Route) -> Result<&Connection, CallError> {
         .ok_or_else(|| CallError::unavailable(&route.view))
 }
 
-fn plain(members: String) -> Params {
-    Params {
-        members,
-        ..Params::default()
-    }
-}
-
-/// Prompt arguments are strings (PROM-01): other scalars are written as such, null is left out.
-fn as_strings(
-    given: serde_json::Map<String, serde_json::Value>,
-) -> serde_json::Map<String, serde_json::Value> {
-    given
-        .into_iter()
-        .filter(|(_, value)| !value.is_null())
-        .map(|(key, value)| match value {
-            serde_json::Value::String(_) => (key, value),
-            other => (key, serde_json::Value::String(other.to_string())),
-        })
-        .collect()
-}
-
 /// The arguments as JSON text: an object, byte for byte as it came (TOOL-10).
-fn object_text(arguments: Option<&RawValue>) -> Result<&str, CallError> {
+pub(super) fn object_text(arguments: Option<&RawValue>) -> Result<&str, CallError> {
     let text = arguments.map_or("{}", RawValue::get);
     match text.as_bytes().first() {
         Some(b'{') => Ok(text),
@@ -534,15 +443,5 @@ mod tests {
                 format!("the arguments of a tool call are a JSON object, not {found}")
             );
         }
-    }
-
-    #[test]
-    fn prompt_arguments_are_strings() {
-        let given = serde_json::json!({"a": "x", "b": 1.5, "c": null, "d": [1]});
-        let got = as_strings(given.as_object().unwrap().clone());
-        assert_eq!(
-            serde_json::Value::Object(got),
-            serde_json::json!({"a": "x", "b": "1.5", "d": "[1]"})
-        );
     }
 }

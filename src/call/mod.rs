@@ -7,6 +7,7 @@ mod caller;
 mod error;
 mod media;
 pub mod shape;
+mod utility;
 
 pub use caller::{Caller, Request, Route, Target};
 pub use error::CallError;

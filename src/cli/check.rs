@@ -12,7 +12,7 @@ use super::{
 use crate::{
     config::{self, Config, Diagnostic, ServerConfig, ServerEntry, Severity, Stdio, Transport},
     environment::Environment,
-    server::stdio::{child_environment, fallback_dirs, resolve_command},
+    server::stdio::{child_environment, known_dirs, resolve_command},
 };
 
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,7 @@ struct Checked<'a> {
     name: &'a str,
     enabled: bool,
     transport: &'static str,
-    /// The program that would be started, or the remote address; nothing when there is none.
+    /// The program that would be started, if there is one.
     target: Option<String>,
 }
 
@@ -95,26 +95,35 @@ fn check_server<'a>(
     environment: &Environment,
     findings: &mut Vec<Diagnostic>,
 ) -> Checked<'a> {
+    let mut add = |severity, key: &str, message| {
+        findings.push(Diagnostic {
+            severity,
+            line: 0,
+            column: 0,
+            key: format!("mcp_servers.{}.{key}", server.name),
+            message,
+        });
+    };
     let (transport, target) = match &server.transport {
         // The address may hold a secret (a key in the query), so it is not shown.
-        Transport::Remote(remote) => (if remote.sse { "sse" } else { "http" }, None),
-        Transport::Stdio(stdio) => {
-            let program = program(stdio, environment).map_err(|(key, message)| {
-                findings.push(Diagnostic {
-                    // One that is switched off hurts nobody yet.
-                    severity: if server.enabled {
-                        Severity::Error
-                    } else {
-                        Severity::Warning
-                    },
-                    line: 0,
-                    column: 0,
-                    key: format!("mcp_servers.{}.{key}", server.name),
-                    message,
-                });
-            });
-            ("stdio", program.ok())
+        Transport::Remote(remote) => {
+            let text = "servers with a 'url' are not supported by this version yet, it will not be started";
+            add(Severity::Warning, "url", text.to_owned());
+            (if remote.sse { "sse" } else { "http" }, None)
         }
+        Transport::Stdio(stdio) => match program(stdio, environment) {
+            Ok(program) => ("stdio", Some(program)),
+            Err((key, message)) => {
+                // One that is switched off hurts nobody yet.
+                let severity = if server.enabled {
+                    Severity::Error
+                } else {
+                    Severity::Warning
+                };
+                add(severity, key, message);
+                ("stdio", None)
+            }
+        },
     };
     Checked {
         name: server.name.as_str(),
@@ -132,7 +141,7 @@ fn program(stdio: &Stdio, environment: &Environment) -> Result<String, (&'static
     }
     let child = child_environment(environment, stdio);
     let path = child.get("PATH").unwrap_or_default();
-    match resolve_command(&stdio.command, path, &fallback_dirs(environment), &cwd) {
+    match resolve_command(&stdio.command, path, &known_dirs(environment), &cwd) {
         Ok(resolved) => Ok(resolved.program.display().to_string()),
         Err(not_found) => Err(("command", not_found.to_string())),
     }

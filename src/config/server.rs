@@ -5,9 +5,8 @@ use std::time::Duration;
 use indexmap::IndexMap;
 
 use super::{
-    model::{
-        Elicitation, ProtocolEra, Remote, Sampling, Secret, ServerConfig, Stdio, ToolsPolicy, Transport,
-    },
+    interactive,
+    model::{ProtocolEra, Remote, Secret, ServerConfig, Stdio, ToolsPolicy, Transport},
     reader::Reader,
     scalar::Scalar,
     yaml::{Field, Kind, Node},
@@ -118,11 +117,11 @@ pub(super) fn read(
             .and_then(|bytes| usize::try_from(bytes).ok()),
         sampling: entry
             .get("sampling")
-            .map(|(field, key)| sampling(reader, field.value, &key))
+            .map(|(field, key)| interactive::sampling(reader, field.value, &key))
             .unwrap_or_default(),
         elicitation: entry
             .get("elicitation")
-            .map(|(field, key)| elicitation(reader, field.value, &key))
+            .map(|(field, key)| interactive::elicitation(reader, field.value, &key))
             .unwrap_or_default(),
         keepalive_interval: keepalive(reader, &entry),
         idle_timeout: lifecycle(reader, &entry, "idle_timeout_seconds"),
@@ -402,78 +401,6 @@ fn tools(reader: &mut Reader<'_>, node: &Node, key: &str) -> ToolsPolicy {
         resources: entry.boolean(reader, "resources", true),
         prompts: entry.boolean(reader, "prompts", true),
     }
-}
-
-fn sampling(reader: &mut Reader<'_>, node: &Node, key: &str) -> Sampling {
-    let mut sampling = Sampling::default();
-    // `sampling: false` says what it means.
-    if let Kind::Scalar(..) = node.kind {
-        sampling.enabled = reader.boolean(node, key, true);
-        return sampling;
-    }
-    let fields = reader.mapping(node, key).unwrap_or_default();
-    let known = [
-        "enabled",
-        "model",
-        "max_tokens_cap",
-        "timeout",
-        "max_rpm",
-        "allowed_models",
-        "max_tool_rounds",
-        "log_level",
-        "expose_client_tools",
-    ];
-    reader.unknown(&fields, key, &known, &[]);
-    let entry = Entry {
-        fields: &fields,
-        path: key,
-    };
-    let mut whole = |name, unit, least, default: u64| {
-        entry
-            .get(name)
-            .and_then(|(field, key)| reader.whole(field.value, &key, unit, least))
-            .unwrap_or(default)
-    };
-    sampling.max_tokens_cap = whole("max_tokens_cap", "tokens", 1, sampling.max_tokens_cap);
-    sampling.max_rpm =
-        u32::try_from(whole("max_rpm", "requests", 1, sampling.max_rpm.into())).unwrap_or(u32::MAX);
-    sampling.max_tool_rounds = u32::try_from(whole(
-        "max_tool_rounds",
-        "rounds",
-        0,
-        sampling.max_tool_rounds.into(),
-    ))
-    .unwrap_or(u32::MAX);
-    sampling.enabled = entry.boolean(reader, "enabled", true);
-    sampling.timeout = entry.seconds(reader, "timeout", sampling.timeout);
-    sampling.model = entry
-        .get("model")
-        .and_then(|(field, key)| reader.text(field.value, &key));
-    if let Some((field, key)) = entry.get("allowed_models") {
-        sampling.allowed_models = reader.names(field.value, &key).unwrap_or_default();
-    }
-    if let Some((field, key)) = entry.get("log_level") {
-        let levels = [("debug", "debug"), ("info", "info"), ("warning", "warning")];
-        sampling.log_level = reader.word(field.value, &key, &levels, "info").into();
-    }
-    sampling
-}
-
-fn elicitation(reader: &mut Reader<'_>, node: &Node, key: &str) -> Elicitation {
-    let mut elicitation = Elicitation::default();
-    if let Kind::Scalar(..) = node.kind {
-        elicitation.enabled = reader.boolean(node, key, true);
-        return elicitation;
-    }
-    let fields = reader.mapping(node, key).unwrap_or_default();
-    reader.unknown(&fields, key, &["enabled", "timeout"], &[]);
-    let entry = Entry {
-        fields: &fields,
-        path: key,
-    };
-    elicitation.enabled = entry.boolean(reader, "enabled", true);
-    elicitation.timeout = entry.seconds(reader, "timeout", elicitation.timeout);
-    elicitation
 }
 
 fn keepalive(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Duration {

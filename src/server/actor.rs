@@ -12,6 +12,7 @@ use std::{
 
 use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
+    task::JoinHandle,
     time::{sleep_until, timeout},
 };
 
@@ -83,13 +84,14 @@ impl ServerHandle {
         };
         let (publish, receiver) = watch::channel(Arc::new(view));
         let (commands, inbox) = mpsc::channel(8);
+        let publish = Arc::new(publish);
         let actor = Actor {
-            publish,
+            publish: publish.clone(),
             inbox,
-            surroundings,
+            surroundings: surroundings.clone(),
             ladder: Ladder::default(),
         };
-        tokio::spawn(actor.run());
+        tokio::spawn(watch_over(tokio::spawn(actor.run()), publish, surroundings));
         Self {
             view: receiver,
             commands,
@@ -124,10 +126,30 @@ impl ServerHandle {
 }
 
 struct Actor {
-    publish: watch::Sender<Arc<ServerView>>,
+    publish: Arc<watch::Sender<Arc<ServerView>>>,
     inbox: mpsc::Receiver<Command>,
     surroundings: Arc<Surroundings>,
     ladder: Ladder,
+}
+
+/// A fault of ours in one actor ends that server, says so, and nothing else.
+async fn watch_over(
+    actor: JoinHandle<()>,
+    publish: Arc<watch::Sender<Arc<ServerView>>>,
+    surroundings: Arc<Surroundings>,
+) {
+    if let Err(fault) = actor.await {
+        tracing::error!(server = %publish.borrow().name(), %fault, "the task of a server failed; this is a fault of hermesd-mcp");
+        show(&publish, &surroundings, |view| {
+            view.state = State::Failed;
+            view.reason =
+                Some("its task failed; this is a fault of hermesd-mcp, and its log says more".into());
+            view.since = SystemTime::now();
+            view.connection = None;
+            view.pid = None;
+            view.tools = Arc::default();
+        });
+    }
 }
 
 impl Actor {

@@ -10,7 +10,6 @@ mod repair;
 
 use std::collections::HashMap;
 
-use keyword::is_type;
 use repair::Repair;
 use serde_json::{Value, json, value::RawValue};
 
@@ -46,17 +45,8 @@ pub(super) fn repair(raw: Option<&RawValue>) -> Repaired {
         Ok(value) => value,
         Err(error) => return replaced(&format!("cannot be read ({error})")),
     };
-    let Value::Object(root) = &original else {
+    if !original.is_object() {
         return replaced("is not an object");
-    };
-    match root.get("type") {
-        Some(Value::String(kind)) if kind != "object" && is_type(kind) => {
-            return replaced(&format!("has type \"{kind}\" instead of \"object\""));
-        }
-        Some(Value::Array(kinds)) if !kinds.is_empty() && !kinds.iter().any(|kind| kind == "object") => {
-            return replaced("has a type that is not \"object\"");
-        }
-        _ => {}
     }
     let before = reference::unresolved(&original);
     let mut collapse = true;
@@ -72,6 +62,10 @@ pub(super) fn repair(raw: Option<&RawValue>) -> Repaired {
         reference::remove(&mut repaired, &unresolved);
         // What stood beside a reference may need the rest of the repair now.
         repaired = self::repaired(&repaired, collapse);
+    }
+    // Only now: a union may have hidden what it is.
+    if let Some(kind) = repaired.get("type").filter(|kind| *kind != "object") {
+        return replaced(&format!("has type {kind} instead of \"object\""));
     }
     let mut notes: Vec<String> = unresolved
         .iter()

@@ -35,6 +35,7 @@ struct Names {
 }
 
 impl Repair {
+    /// Repairs a whole schema. Its type is "object" then, unless it says that it is something else.
     pub(super) fn root(&mut self, schema: &Value) -> Value {
         let place = Place {
             old: "#",
@@ -42,7 +43,9 @@ impl Repair {
             around: None,
         };
         let mut repaired = self.schema(schema, &place);
-        if let Value::Object(root) = &mut repaired {
+        if let Value::Object(root) = &mut repaired
+            && (has_type(root, "object") || !root.contains_key("type"))
+        {
             // MCP and all providers want an object, even where others would be allowed as well.
             root.insert("type".into(), "object".into());
             complete_object(root, &Names::of(root));

@@ -224,7 +224,11 @@ fn what_cannot_be_kept_is_replaced_with_a_reason() {
         ("\"object\"", "not an object"),
         ("true", "not an object"),
         (r#"{"type":"string"}"#, "has type \"string\""),
-        (r#"{"type":["string","null"]}"#, "has a type"),
+        (r#"{"type":["string","null"]}"#, "has type [\"string\",\"null\"]"),
+        (
+            r#"{"anyOf":[{"type":"null"},{"type":"array"}]}"#,
+            "has type \"array\"",
+        ),
     ] {
         let raw = RawValue::from_string(text.into()).unwrap();
         let Repaired { schema, notes } = repair(Some(&raw));
@@ -283,6 +287,7 @@ fn arbitrary_schema() -> impl proptest::strategy::Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string"})),
         Just(json!({"type": "null"})),
+        Just(json!({"type": "integer"})),
         Just(json!({})),
         Just(json!("string")),
         Just(json!(null)),

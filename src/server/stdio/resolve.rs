@@ -134,6 +134,17 @@ pub fn fallback_dirs(env: &Environment) -> Vec<PathBuf> {
     folders
 }
 
+/// The [`fallback_dirs`], and last the folder of this very program: `command: hermesd-mcp` starts the built-in server
+/// also where nothing is installed.
+pub fn known_dirs(env: &Environment) -> Vec<PathBuf> {
+    let mut dirs = fallback_dirs(env);
+    let own = std::env::current_exe()
+        .ok()
+        .and_then(|program| program.parent().map(Path::to_path_buf));
+    dirs.extend(own);
+    dirs
+}
+
 /// `path` with `directory` in front, or unchanged when it is there already (or cannot be an entry of PATH).
 pub fn child_path_with(directory: &Path, path: &str) -> String {
     let entries: Vec<PathBuf> = std::env::split_paths(path).collect();
