@@ -327,7 +327,17 @@ fn a_daemon_without_free_descriptors_goes_on_when_there_are_some() {
 fn for_everybody(place: &Path) -> PathBuf {
     fs::set_permissions(place, Permissions::from_mode(0o755)).unwrap();
     let exe = place.join("program");
-    fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
+    // By a process of its own: a child that another test starts meanwhile would inherit our descriptor of the copy, and
+    // a file that is open for writing cannot be run ("text file busy").
+    let own = std::env::current_exe().unwrap();
+    assert!(
+        std::process::Command::new("cp")
+            .arg(own)
+            .arg(&exe)
+            .status()
+            .unwrap()
+            .success()
+    );
     exe
 }
 
