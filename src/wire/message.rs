@@ -185,13 +185,16 @@ pub fn read_object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
         .then(|| serde_json::from_str(raw.get()).ok())?
 }
 
-/// Whether a key of `_meta` belongs to the protocol: the second label of its prefix is `mcp` or
-/// `modelcontextprotocol` (META-01).
+/// Whether a key of `_meta` belongs to the protocol: in its prefix the label `mcp` or `modelcontextprotocol` stands
+/// second (since 2025-11-25) or before another label (older versions) (META-01).
 pub fn is_reserved_meta(key: &str) -> bool {
     let Some((prefix, _)) = key.split_once('/') else {
         return false;
     };
-    matches!(prefix.split('.').nth(1), Some("mcp" | "modelcontextprotocol"))
+    let labels: Vec<&str> = prefix.split('.').collect();
+    labels.iter().enumerate().any(|(n, label)| {
+        matches!(*label, "mcp" | "modelcontextprotocol") && (n == 1 || n + 1 < labels.len())
+    })
 }
 
 #[cfg(test)]
@@ -269,6 +272,22 @@ mod tests {
             &long,
         ] {
             assert!(parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn keys_of_the_protocol_are_told_from_others() {
+        for (key, expected) in [
+            ("io.modelcontextprotocol/x", true),
+            ("dev.mcp/x", true),
+            ("mcp.dev/x", true),
+            ("tools.mcp.com/x", true),
+            ("com.example.mcp/x", false),
+            ("com.example/mcp", false),
+            ("mcp/x", false),
+            ("progressToken", false),
+        ] {
+            assert_eq!(is_reserved_meta(key), expected, "META-01: {key}");
         }
     }
 

@@ -143,22 +143,11 @@ fn is_said_in_text(structured: &RawValue, texts: &[String]) -> bool {
 /// `_meta` without the protocol's own keys.
 fn open_meta(meta: &RawValue) -> Option<String> {
     let members: indexmap::IndexMap<String, &RawValue> = serde_json::from_str(meta.get()).ok()?;
-    let open: indexmap::IndexMap<&String, &&RawValue> =
-        members.iter().filter(|(key, _)| !is_reserved(key)).collect();
+    let open: indexmap::IndexMap<&String, &&RawValue> = members
+        .iter()
+        .filter(|(key, _)| !crate::wire::is_reserved_meta(key))
+        .collect();
     (!open.is_empty()).then(|| to_json(&open))
-}
-
-/// Both rules: today's (META-01) and the one before, that Hermes follows, with any label after `mcp` or
-/// `modelcontextprotocol`.
-fn is_reserved(key: &str) -> bool {
-    let labels: Vec<&str> = match key.split_once('/') {
-        Some((prefix, _)) => prefix.split('.').collect(),
-        None => return false,
-    };
-    let is_older = labels
-        .windows(2)
-        .any(|pair| matches!(pair[0], "mcp" | "modelcontextprotocol"));
-    is_older || crate::wire::is_reserved_meta(key)
 }
 
 #[cfg(test)]
