@@ -5,6 +5,7 @@
 //! no text of a finding holds a configured value that may be secret.
 
 mod diagnostic;
+mod dotenv;
 mod interactive;
 mod load;
 mod model;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use super::dotenv::DotEnv;
 use crate::environment::Environment;
 
 /// Where placeholders get their values.
@@ -28,7 +29,7 @@ impl Variables {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         if let Ok(text) = std::fs::read_to_string(dotenv) {
-            values.extend(dotenv_values(&text));
+            values.extend(DotEnv::parse(&text, environment).into_values());
         }
         Self { values }
     }
@@ -77,21 +78,6 @@ impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Variables {
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
         }
-    }
-}
-
-fn dotenv_values(text: &str) -> Vec<(String, String)> {
-    // Line by line, so that one bad line costs only itself; a quoted value may go over several lines.
-    match dotenvy::from_read_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>() {
-        Ok(values) => values,
-        Err(_) => text
-            .lines()
-            .flat_map(|line| {
-                dotenvy::from_read_iter(line.as_bytes())
-                    .filter_map(Result::ok)
-                    .collect::<Vec<_>>()
-            })
-            .collect(),
     }
 }
 
@@ -148,6 +134,24 @@ mod tests {
             ("${D}", "own"),
         ] {
             assert_eq!(variables.interpolate(text).text, expected);
+        }
+        // A dollar sign belongs to a password, and blanks need no quotes.
+        std::fs::write(
+            &path,
+            "P=pa$word$x\nQ=\"q$uote\"\nW=two words\nH=a#b\nE=\nR2=\"a\\nb\"\nX=${A}!\n",
+        )
+        .unwrap();
+        let variables = Variables::read(&environment, &path);
+        for (text, expected) in [
+            ("${P}", "pa$word$x"),
+            ("${Q}", "q$uote"),
+            ("${W}", "two words"),
+            ("${H}", "a#b"),
+            ("<${E}>", "<>"),
+            ("${R2}", "a\nb"),
+            ("${X}", "own!"),
+        ] {
+            assert_eq!(variables.interpolate(text).text, expected, "{text}");
         }
         let none = Variables::read(&environment, &dir.path().join("gone"));
         assert_eq!(none.interpolate("${A}").text, "own");

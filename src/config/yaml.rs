@@ -169,7 +169,10 @@ impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Loader<I> {
         };
         let node = Node { kind, mark };
         if anchor > 0 {
-            self.anchors.insert(anchor, (node.clone(), self.nodes - before));
+            // The copy that is kept counts too: nested anchors would multiply memory otherwise.
+            let size = self.nodes - before;
+            self.count(size, mark)?;
+            self.anchors.insert(anchor, (node.clone(), size));
         }
         Ok(node)
     }

@@ -65,6 +65,15 @@ fn a_bomb_is_refused_early() {
         ));
     }
     assert!(value(&bomb).unwrap_err().contains("expands to more than"));
+    let mut nested = String::from("[x]");
+    for n in 0..40 {
+        nested = format!("&n{n} [{nested}, {}]", "y, ".repeat(400));
+    }
+    assert!(
+        value(&format!("a: {nested}\n"))
+            .unwrap_err()
+            .contains("expands to more than")
+    );
     let deep = value(&"[".repeat(100_000)).unwrap_err();
     assert!(deep.contains("deep") || deep.contains("recursion"), "{deep}");
 }
