@@ -1,5 +1,5 @@
-//! The least that any process between a frontend and a server costs: bytes in, bytes out, nothing looked at. What the
-//! daemon takes beyond this is its own work; what this takes beyond a direct call is the machine's two further hops.
+//! What a process between a frontend and a server costs on this runtime when it does nothing: bytes in, bytes out,
+//! nothing looked at. What the daemon takes beyond this is its own work; what this takes beyond a direct call is the way.
 
 use std::{
     path::{Path, PathBuf},
