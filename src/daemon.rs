@@ -15,6 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     api::{App, ConfigInfo, ListenError, Listener, serve, turn_away},
+    busy_poll::BusyPoll,
     call::{Caller, MediaStore},
     config::{self, Config, ConfigError, Severity},
     environment::Environment,
@@ -133,7 +134,9 @@ async fn serve_until_stopped(options: Options) -> Result<(), Error> {
     log_diagnostics(&config);
 
     let redactor = Arc::new(Redactor::new(config.secrets()));
+    let busy_poll = Arc::new(BusyPoll::default());
     let surroundings = Surroundings {
+        busy_poll: busy_poll.clone(),
         fallback_dirs: known_dirs(&environment),
         limits: settings.limits.clone(),
         redactor: redactor.clone(),
@@ -144,6 +147,7 @@ async fn serve_until_stopped(options: Options) -> Result<(), Error> {
     let supervisor = Supervisor::start(&config, surroundings);
     let media = MediaStore::new(environment.hermes_home().dir().join("cache").join("mcp"));
     let app = Arc::new(App {
+        busy_poll: busy_poll.clone(),
         caller: Caller::new(supervisor.directory(), settings.limits.clone(), redactor, media),
         directory: supervisor.directory(),
         limits: settings.limits.clone(),
@@ -154,6 +158,7 @@ async fn serve_until_stopped(options: Options) -> Result<(), Error> {
     });
     tracing::info!(socket = %socket.display(), pid = std::process::id(), servers = config.servers.len(), "ready");
 
+    tokio::spawn(async move { busy_poll.run().await });
     let frontends = TaskTracker::new();
     accept(&listener, &app, &frontends).await;
     tracing::info!("stopping");

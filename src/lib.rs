@@ -11,13 +11,14 @@
 //! | calls | [`call`] |
 //! | servers | [`supervisor`], [`catalog`], [`server`] |
 //! | configuration | [`config`] |
-//! | ground | [`environment`], [`name`], [`wire`], [`text`], [`telemetry`] |
+//! | ground | [`environment`], [`busy_poll`], [`name`], [`wire`], [`text`], [`telemetry`] |
 //!
 //! `ARCHITECTURE.md` tells the whole story.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod api;
+pub mod busy_poll;
 pub mod call;
 pub mod catalog;
 pub mod cli;

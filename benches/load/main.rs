@@ -23,9 +23,8 @@ mod support;
 
 fn main() {
     #[cfg(unix)]
-    if std::env::args().nth(1).as_deref() == Some(relay::FLAG) {
-        let socket = std::env::args_os().nth(2).expect("the relay's socket");
-        return relay::serve(socket.as_ref());
+    if relay::serve_if_asked() {
+        return;
     }
     let asked_for = |flag: &str| std::env::args().any(|argument| argument == flag);
     if !asked_for("--bench") {

@@ -10,7 +10,7 @@ use crate::{
     direct::Rmcp,
     figures::{Samples, Table},
     lines::Lines,
-    relay::Relay,
+    relay::{Relay, Way},
     support::{Daemon, process},
 };
 
@@ -73,12 +73,13 @@ async fn calls(plan: &Plan, table: &mut Table) {
     let mut by_daemon = Lines::connect(daemon.socket(), "mcp_a_echo").await;
     let mut by_hand = Lines::spawn().await;
     let mut by_rmcp = Rmcp::spawn().await;
-    let relay = Relay::spawn().await;
-    let mut by_relay = Lines::connect(&relay.socket(), "echo").await;
+    let (tokio, threads) = (Relay::spawn(Way::Tokio).await, Relay::spawn(Way::Threads).await);
+    let mut by_tokio = Lines::connect(&tokio.socket(), "echo").await;
+    let mut by_threads = Lines::connect(&threads.socket(), "echo").await;
     let mut floor_by_daemon = Blocking::connect(daemon.socket(), "mcp_a_echo");
     let mut floor = Blocking::spawn("echo");
 
-    let mut times: [Samples; 6] = Default::default();
+    let mut times: [Samples; 7] = Default::default();
     let mut rates: [Vec<f64>; 3] = Default::default();
     // The first round only warms up.
     for round in 0..=plan.rounds {
@@ -86,7 +87,8 @@ async fn calls(plan: &Plan, table: &mut Table) {
             by_daemon.one_by_one(plan.calls).await,
             by_hand.one_by_one(plan.calls).await,
             by_rmcp.one_by_one(plan.calls).await,
-            by_relay.one_by_one(plan.calls).await,
+            by_tokio.one_by_one(plan.calls).await,
+            by_threads.one_by_one(plan.calls).await,
             floor_by_daemon.one_by_one(plan.calls),
             floor.one_by_one(plan.calls),
         ];
@@ -107,7 +109,7 @@ async fn calls(plan: &Plan, table: &mut Table) {
                 .for_each(|(all, rate)| all.push(rate));
         }
     }
-    let [through, hand, rmcp, relay, floor_through, floor] = &times;
+    let [through, hand, rmcp, tokio, threads, floor_through, floor] = &times;
     let [rate, hand_rate, rmcp_rate] = &rates;
     let (by_hand, by_rmcp) = ("hand-written client, direct", "rmcp client, direct");
     table.times("echo of 64 bytes, p50", by_hand, (through, hand), 50.0, Some(1.7));
@@ -119,9 +121,11 @@ async fn calls(plan: &Plan, table: &mut Table) {
         Some(1.25),
     );
     table.times("echo of 64 bytes, p99", by_hand, (through, hand), 99.0, Some(2.0));
-    let by_relay = "a process that only copies bytes";
-    table.times("echo of 64 bytes, p50", by_relay, (through, relay), 50.0, None);
-    table.times("echo of 64 bytes, p99", by_relay, (through, relay), 99.0, None);
+    for (relay, times) in [("on tokio", tokio), ("on blocking threads", threads)] {
+        let relay = format!("a process that only copies bytes, {relay}");
+        table.times("echo of 64 bytes, p50", &relay, (through, times), 50.0, None);
+        table.times("echo of 64 bytes, p99", &relay, (through, times), 99.0, None);
+    }
     table.times(
         "echo, client blocks and parses nothing, p50",
         "the same, direct",

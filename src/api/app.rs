@@ -1,14 +1,16 @@
 //! What every frontend's task shares.
 
-use std::{path::PathBuf, time::Instant, time::SystemTime};
+use std::{path::PathBuf, sync::Arc, time::Instant, time::SystemTime};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::{call::Caller, supervisor::Directory, wire::Limits};
+use crate::{busy_poll::BusyPoll, call::Caller, supervisor::Directory, wire::Limits};
 
 /// The daemon as its frontends see it.
 pub struct App {
+    /// Told of every line of a frontend.
+    pub busy_poll: Arc<BusyPoll>,
     /// The servers and the merged list.
     pub directory: watch::Receiver<Directory>,
     /// Makes calls.

@@ -244,6 +244,7 @@ impl Session {
             let event = tokio::select! {
                 line = lines.next(), if may_read => match line {
                     Ok(Some(line)) => {
+                        self.app.busy_poll.message(self.requests.len());
                         self.line(line);
                         Event::Line
                     }

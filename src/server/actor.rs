@@ -24,6 +24,7 @@ use super::{
     view::{Counters, ServerView, State},
 };
 use crate::{
+    busy_poll::BusyPoll,
     config::{ServerConfig, Transport},
     environment::Environment,
     text::Redactor,
@@ -32,6 +33,8 @@ use crate::{
 
 /// What a server is surrounded by; shared by all servers.
 pub struct Surroundings {
+    /// Told of every line of a server.
+    pub busy_poll: Arc<BusyPoll>,
     /// The daemon's own environment, of which a child sees an exact part.
     pub environment: Environment,
     /// Folders in which commands are looked for after the child's PATH.

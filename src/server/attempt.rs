@@ -123,7 +123,7 @@ impl Attempt<'_> {
         };
         self.show(|view| view.pid = Some(child.process.pid()));
 
-        let link = Arc::new(Link::default());
+        let link = Arc::new(Link::new(self.surroundings.busy_poll.clone()));
         let name: Arc<str> = self.config.name.as_str().into();
         let limits = &self.surroundings.limits;
         let transport = StdioTransport::new(name, pipes.stdin, pipes.stdout, limits, link.clone());

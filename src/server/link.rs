@@ -1,16 +1,20 @@
 //! What a connection's transport and its actor share: counters, the reason of an end, and what the server announced.
 
 use std::sync::{
-    Mutex, OnceLock, PoisonError,
+    Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use crate::busy_poll::BusyPoll;
+
 /// Facts about one connection, written by its transport.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
+    /// Told of every answer.
+    pub(super) busy_poll: Arc<BusyPoll>,
     /// Lines on stdout that were not JSON-RPC (B12).
     pub(super) noise: AtomicU64,
     /// JSON-RPC messages that could not be understood.
@@ -28,6 +32,13 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    pub(super) fn new(busy_poll: Arc<BusyPoll>) -> Self {
+        Self {
+            busy_poll,
+            ..Self::default()
+        }
+    }
+
     /// The server's own answer to `initialize`.
     pub(super) fn initialize_result(&self) -> Option<&RawValue> {
         self.initialize.get().map(|raw| &**raw)

@@ -120,9 +120,11 @@ impl Channel {
         }
     }
 
-    /// The request that an answer belongs to, once.
-    pub(super) fn take(&self, id: i64) -> Option<Waiting> {
-        self.waiting().as_mut()?.remove(&id)
+    /// The request that an answer belongs to, once, and how many others wait.
+    pub(super) fn take(&self, id: i64) -> Option<(Waiting, usize)> {
+        let mut waiting = self.waiting();
+        let waiting = waiting.as_mut()?;
+        Some((waiting.remove(&id)?, waiting.len()))
     }
 
     /// The way for the progress of a request, if it asked for any.

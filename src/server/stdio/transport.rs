@@ -202,7 +202,8 @@ impl Reading {
             Link::count(&self.link.unclaimed);
             return Incoming::Handled;
         };
-        if let Some(waiting) = self.channel.take(id) {
+        if let Some((waiting, others)) = self.channel.take(id) {
+            self.link.busy_poll.message(others);
             let reply = match (envelope.error, envelope.result) {
                 (Some(error), _) => Reply::Error(error.to_owned()),
                 (None, Some(result)) => {
