@@ -18,6 +18,8 @@ mod output;
 mod process;
 #[path = "fake_server/server.rs"]
 mod server;
+#[path = "fake_server/slow.rs"]
+mod slow;
 
 use options::Options;
 

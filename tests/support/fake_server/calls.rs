@@ -1,24 +1,14 @@
 //! The tools' behaviour.
 
-use std::{
-    borrow::Cow,
-    collections::HashMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::{borrow::Cow, collections::HashMap, io::Write, sync::Arc, thread, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    definitions,
-    output::{self, Output},
-    process,
+    definitions, output, process,
     server::{Server, pause},
+    slow,
 };
 
 #[derive(Deserialize)]
@@ -60,6 +50,9 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) {
             .error(id, -32602, "params are not those of tools/call");
     };
     pause(server.options.call_delay_ms);
+    if server.options.mode("mute-calls") {
+        return;
+    }
     if server.options.mode("result-and-error") {
         let members = r#","result":{"content":[]},"error":{"code":-32000,"message":"both members"}"#;
         return server.output.members(id, members);
@@ -83,7 +76,8 @@ pub(crate) fn call(server: &mut Server, id: &str, params: &str) {
             .output
             .result(id, &text_result(call.arguments.map_or("(absent)", RawValue::get))),
         "raw_params" => server.output.result(id, &text_result(params)),
-        "slow" => slow(server, id, raw, token),
+        "slow" => slow::slow(server, id, raw, token),
+        "progress" => slow::progress(server, id, raw, token),
         name => with_values(server, name, id, &serde_json::from_str(raw).unwrap_or_default()),
     }
 }
@@ -100,6 +94,18 @@ fn echo(server: &Server, id: &str, arguments: &str) {
         delay_ms: None,
     });
     let text = echo.text.map_or("\"\"", RawValue::get);
+    if server.options.mode("byte-ff") || server.options.mode("lone-surrogate") {
+        let end = if server.options.mode("byte-ff") {
+            "$FF"
+        } else {
+            r"\ud83d"
+        };
+        let text = text.trim_end_matches('"');
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","id":$ID,"result":{{"content":[{{"type":"text","text":{text}{end}"}}]}}}}"#
+        );
+        return raw_line(id, &line);
+    }
     if let Some(delay) = echo.delay_ms {
         let (output, id) = (Arc::clone(&server.output), id.to_owned());
         let members = format!(r#","result":{{"content":[{{"type":"text","text":{text}}}]}}"#);
@@ -148,6 +154,10 @@ fn with_values(server: &mut Server, name: &str, id: &str, arguments: &Value) {
         "raw_result" => return output.result(id, text("result").unwrap_or("{}")),
         "raw_line" => return raw_line(id, text("line").unwrap_or_default()),
         "die" => std::process::exit(arguments["code"].as_i64().map_or(1, |code| code as i32)),
+        "append" | "read_only_once" | "idempotent_once" => match append(name, arguments) {
+            Some(reply) => reply,
+            None => std::process::exit(server.options.exit_code),
+        },
         "spawn_grandchild" => process::spawn_grandchild(&server.options.marker).to_string(),
         "counter" => {
             server.count += 1;
@@ -200,10 +210,21 @@ fn change_tools(server: &mut Server, id: &str, arguments: &Value) {
     if let Some(name) = arguments["add"].as_str() {
         server.tools.push(definitions::echo_like(name));
     }
-    server
-        .output
-        .notification("notifications/tools/list_changed", &json!({}));
+    server.list_changed(arguments["notices"].as_u64().unwrap_or(1));
     server.output.result(id, &text_result("changed"));
+}
+
+/// Leaves a trace in a file, so that a test sees how often a call was carried out (CANC-07). None: don't answer.
+fn append(tool: &str, arguments: &Value) -> Option<String> {
+    let file = arguments["file"].as_str().expect("'file' is a path");
+    let is_first = !std::path::Path::new(file).exists();
+    let mut file = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(file)
+        .expect("'file' opens");
+    writeln!(file, "{}", arguments["line"].as_str().unwrap_or(tool)).expect("'file' is writable");
+    (tool != "append" && !is_first).then(|| "the second time".into())
 }
 
 /// A long line in pieces, so that it never arrives in one read (B16).
@@ -236,49 +257,4 @@ fn raw_line(id: &str, line: &str) {
     }
     bytes.push(b'\n');
     output::write(&bytes);
-}
-
-/// Runs in a thread, reports `steps` progress messages, and stops without an answer when it is cancelled.
-fn slow(server: &Server, id: &str, arguments: &str, token: Option<&RawValue>) {
-    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
-    let seconds = arguments["seconds"].as_f64().unwrap_or(1.0);
-    let steps = arguments["steps"].as_u64().unwrap_or(0).max(1);
-    let ignores_cancel = arguments["ignore_cancel"] == true;
-    let token = token.map(|token| token.get().to_owned());
-    let id = id.to_owned();
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let running = Arc::clone(&server.running);
-    running.lock().unwrap().insert(id.clone(), Arc::clone(&cancelled));
-    let output = Arc::clone(&server.output);
-    thread::spawn(move || {
-        let step = Duration::from_secs_f64(seconds / steps as f64);
-        for done in 1..=steps {
-            let end = Instant::now() + step;
-            while let Some(left) = end
-                .checked_duration_since(Instant::now())
-                .filter(|left| !left.is_zero())
-            {
-                thread::sleep(left.min(Duration::from_millis(10)));
-                if cancelled.load(Ordering::Relaxed) && !ignores_cancel {
-                    return forget(&running, &id);
-                }
-            }
-            if let Some(token) = &token {
-                progress(&output, token, done, steps);
-            }
-        }
-        forget(&running, &id);
-        output.result(&id, &text_result(&format!("done after {seconds} s")));
-    });
-}
-
-fn progress(output: &Output, token: &str, done: u64, steps: u64) {
-    let line = format!(
-        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{done},"total":{steps},"message":"step {done}"}}}}"#
-    );
-    output.line(line.as_bytes());
-}
-
-fn forget(running: &Mutex<HashMap<String, Arc<AtomicBool>>>, id: &str) {
-    running.lock().unwrap().remove(id);
 }

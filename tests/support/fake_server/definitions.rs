@@ -139,7 +139,7 @@ fn default_tools() -> Vec<Value> {
         (
             "change_tools",
             "Adds or removes a tool and says so",
-            object(json!({"add": string, "remove": string}), &[]),
+            object(json!({"add": string, "remove": string, "notices": integer}), &[]),
         ),
         (
             "ask",
@@ -154,7 +154,41 @@ fn default_tools() -> Vec<Value> {
         .map(|(name, description, schema)| {
             json!({"name": name, "description": description, "inputSchema": schema})
         })
+        .chain(faulty_calls())
         .collect()
+}
+
+/// Tools for questions of repetition and of progress.
+fn faulty_calls() -> [Value; 4] {
+    let file = object(
+        json!({"file": {"type": "string"}, "line": {"type": "string"}}),
+        &["file"],
+    );
+    let progress = object(
+        json!({
+            "text": {"type": "string", "description": "the answer"},
+            "count": {"type": "integer", "description": "progress messages before the answer; none given: for ever"},
+            "interval_ms": {"type": "integer", "description": "between two of them"},
+            "values": {"type": "array", "items": {"type": "number"}, "description": "their values instead of 1, 2, 3 …, over and over"},
+        }),
+        &[],
+    );
+    [
+        json!({"name": "append", "description": "Appends a line to a file, then exits without an answer", "inputSchema": file}),
+        json!({
+            "name": "read_only_once",
+            "description": "Does so the first time, and answers when the file is there",
+            "inputSchema": file,
+            "annotations": {"readOnlyHint": true},
+        }),
+        json!({
+            "name": "idempotent_once",
+            "description": "Likewise, but declared idempotent",
+            "inputSchema": file,
+            "annotations": {"readOnlyHint": false, "idempotentHint": true},
+        }),
+        json!({"name": "progress", "description": "Reports progress, then answers", "inputSchema": progress}),
+    ]
 }
 
 fn object(properties: Value, required: &[&str]) -> Value {

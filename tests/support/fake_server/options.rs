@@ -17,34 +17,57 @@ fake-server [FLAGS]
   --call-delay MS         waits before it answers tools/call
   --exit-code N           for the modes that exit (default 1)
   --exit-delay MS         for exit-after-init (default 100)
-  --crash-after N         exits at the Nth tools/call without an answer
+  --crash-after N         exits at the Nth tools/call without an answer; started again it counts anew, so that with a
+                          client that reconnects every Nth call is lost
   --stderr TEXT           writes TEXT to stderr at the start
   --grandchild            starts a process that outlives a careless stop
   --sleeper               is such a process: sleeps, speaks no MCP
   --marker TEXT           does nothing: to be found in the process list
   --log FILE              appends `# start PID` and then every line that it receives
   --mode A,B              one or more of:
-    banner            prints a banner, an empty line, log lines before each answer (B12)
-    mute              reads, never answers (B03)
-    never-reads       doesn't even read
-    exit-at-once      exits before it reads (B07)
-    exit-after-init   exits a moment after initialize (B07)
-    garbage           answers every request with lines that aren't messages
-    wrong-shape       answers tools/call with an `error` that is a string
-    flood             answers initialize with an endless line (B16)
-    stderr-flood      writes 10 MB to stderr before it answers initialize
-    string-ids        echoes ids as strings (B19)
-    stray-ids         sends an answer with id 999999 before each answer (B19)
-    result-and-error  answers tools/call with both members (B19)
-    stubborn          ignores the end of stdin and SIGTERM (B04)
-    leaky             closes stdout after tools/list and lives on (B01)
-    bad-schemas       lists the seven schemas of B44 instead of its tools
-    broken-tools      lists entries that aren't tools among good ones (TOOL-07)
-    no-tools-array    answers tools/list with {}
-    same-cursor       every page of a list names the same next cursor
-    endless-pages     there is always one more page
-    undeclared-dies   exits when it gets a method whose capability it didn't declare
-    shuffle           lists its tools in another order at each start (B47)
+    before and during the handshake:
+    exit-at-once          exits before it reads (B07)
+    exit-after-init       exits a moment after initialize (B07); --exit-delay 0 is at once
+    mute                  reads, never answers: hangs on initialize (B03)
+    never-reads           doesn't even read (STDIO-11)
+    flood                 answers initialize with an endless line (B16)
+    stderr-flood          writes 10 MB to stderr before it answers initialize (STDIO-04)
+    stderr-for-ever       writes 1 MB a second to stderr, all the time
+    what it writes:
+    banner                prints a banner, an empty line, log lines before each answer (B12)
+    invalid-json          writes lines of broken JSON before each answer (STDIO-02)
+    garbage               answers every request with lines that aren't messages
+    crlf                  ends its lines with CR LF (STDIO-02)
+    string-ids            echoes ids as strings (B19)
+    stray-ids             sends an answer with id 999999 before each answer (B19)
+    result-and-error      answers tools/call with both members (B19)
+    wrong-shape           answers tools/call with an `error` that is a string
+    lone-surrogate        the text of every echo ends in half an emoji (B17)
+    byte-ff               the text of every echo ends in the byte 0xFF (B17)
+    its lists:
+    bad-schemas           lists the seven schemas of B44 instead of its tools
+    broken-tools          lists entries that aren't tools among good ones (TOOL-07)
+    no-tools-array        answers tools/list with {}
+    same-cursor           every page of a list names the same next cursor (PAGE-02)
+    endless-pages         there is always one more page (PAGE-02)
+    bad-cursor-once       the first cursor that comes back is answered with -32602; needs --page-size (PAGE-04)
+    shuffle               lists its tools in another order at each start (B47)
+    list-changed-storm    says 100 times that its tools changed after it has listed them the first time (CACHE-04)
+    list-changed-loop     says so after every tools/list; with list-changed-storm 100 times (CACHE-04)
+    in a session:
+    mute-calls            never answers tools/call
+    pings-client          asks its client for a ping after it has listed its tools (PING-01)
+    samples-at-idle       asks its client for a sampling then, outside of any call (SAMP-05); the tool `ask` does it inside
+    no-ping               answers ping with -32601
+    mute-ping             never answers ping (PING-02)
+    undeclared-dies       exits when it gets a method whose capability it didn't declare
+    its end:
+    ignores-eof           lives on after the end of stdin (STDIO-05)
+    ignores-term          ignores SIGTERM, and so does its --grandchild (STDIO-05)
+    stubborn              both (B04)
+    leaky                 closes stdout after tools/list and lives on (B01)
+
+Faults of a single call are tools: die, append, read_only_once, idempotent_once, progress, big, flood, raw_line, ask …
 ";
 
 /// What the command line asked for.

@@ -7,6 +7,8 @@ use crate::options::Options;
 /// Writes messages. Shared by the main loop and the threads of slow calls.
 pub(crate) struct Output {
     banner: bool,
+    invalid_json: bool,
+    crlf: bool,
     garbage: bool,
     string_ids: bool,
     stray_ids: bool,
@@ -16,6 +18,8 @@ impl Output {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             banner: options.mode("banner"),
+            invalid_json: options.mode("invalid-json"),
+            crlf: options.mode("crlf"),
             garbage: options.mode("garbage"),
             string_ids: options.mode("string-ids"),
             stray_ids: options.mode("stray-ids"),
@@ -55,7 +59,7 @@ impl Output {
     /// Sends any bytes as one line.
     pub(crate) fn line(&self, line: &[u8]) {
         let mut bytes = line.to_vec();
-        bytes.push(b'\n');
+        bytes.extend_from_slice(if self.crlf { b"\r\n" } else { b"\n" });
         write(&bytes);
     }
 
@@ -70,6 +74,11 @@ impl Output {
         if self.banner {
             bytes.extend_from_slice(b"DEBUG got request\n");
         }
+        if self.invalid_json {
+            bytes.extend_from_slice(
+                b"{\"jsonrpc\":\"2.0\",\"id\":\n{\"jsonrpc\":\"2.0\",\"result\":{}]\n{'id': 1}\n",
+            );
+        }
         if self.stray_ids {
             bytes.extend_from_slice(br#"{"jsonrpc":"2.0","id":999999,"result":{"content":[],"tools":[]}}"#);
             bytes.push(b'\n');
@@ -78,6 +87,9 @@ impl Output {
         bytes.extend_from_slice(id.as_bytes());
         for part in rest {
             bytes.extend_from_slice(part.as_bytes());
+        }
+        if self.crlf && bytes.pop().is_some() {
+            bytes.extend_from_slice(b"\r\n");
         }
         write(&bytes);
     }

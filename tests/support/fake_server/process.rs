@@ -10,16 +10,18 @@ use std::{
 
 use crate::{options::Options, output};
 
-/// Whether the end of a pipe is no reason to exit (mode `stubborn`).
-static STUBBORN: AtomicBool = AtomicBool::new(false);
+/// Whether the end of a pipe is no reason to exit (mode `ignores-eof`).
+static IGNORES_EOF: AtomicBool = AtomicBool::new(false);
 
 /// A process that a broken test left behind goes away by itself after this time.
 const LONGEST_LIFE: Duration = Duration::from_secs(600);
 
 /// Everything that happens before the first message. May not return.
 pub(crate) fn prepare(options: &Options) {
-    if options.mode("stubborn") {
-        STUBBORN.store(true, Ordering::Relaxed);
+    if options.mode("ignores-eof") || options.mode("stubborn") {
+        IGNORES_EOF.store(true, Ordering::Relaxed);
+    }
+    if options.mode("ignores-term") || options.mode("stubborn") {
         ignore_sigterm();
     }
     if let Some(log) = &options.log {
@@ -36,6 +38,9 @@ pub(crate) fn prepare(options: &Options) {
     if options.sleeper {
         sleep_on();
     }
+    if options.mode("stderr-for-ever") {
+        thread::spawn(write_stderr_for_ever);
+    }
     if options.grandchild {
         spawn_grandchild(&options.marker);
     }
@@ -47,6 +52,14 @@ pub(crate) fn prepare(options: &Options) {
     }
     if options.mode("never-reads") {
         sleep_on();
+    }
+}
+
+/// One MB a second, evenly.
+fn write_stderr_for_ever() {
+    let line = format!("{}\n", "noise ".repeat(170));
+    while std::io::stderr().write_all(line.as_bytes()).is_ok() {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -67,7 +80,7 @@ pub(crate) fn stdout_is_gone() -> ! {
 
 /// The end of stdin: the polite moment to exit.
 pub(crate) fn end_of_input() -> ! {
-    if STUBBORN.load(Ordering::Relaxed) {
+    if IGNORES_EOF.load(Ordering::Relaxed) {
         sleep_on();
     }
     std::process::exit(0)

@@ -40,6 +40,10 @@ pub(crate) struct Server {
     pub(crate) asking: HashMap<String, String>,
     pub(crate) calls: u64,
     pub(crate) count: u64,
+    /// How often `tools/list` was answered with its last page.
+    lists: u64,
+    /// Whether a cursor was refused (mode `bad-cursor-once`).
+    refused_cursor: bool,
     log: Option<File>,
 }
 
@@ -52,6 +56,8 @@ impl Server {
             asking: HashMap::new(),
             calls: 0,
             count: 0,
+            lists: 0,
+            refused_cursor: false,
             log: options
                 .log
                 .as_ref()
@@ -103,7 +109,9 @@ impl Server {
         }
         let result = match method {
             "initialize" => return self.initialize(id, &params),
-            "ping" | "logging/setLevel" => json!({}),
+            "ping" if self.options.mode("mute-ping") => return,
+            "ping" if !self.options.mode("no-ping") => json!({}),
+            "logging/setLevel" => json!({}),
             "tools/list" => return self.list_tools(id, &params),
             "resources/list" if self.has("resources") => {
                 self.page("resources", &definitions::resources(), &params)
@@ -167,17 +175,53 @@ impl Server {
         self.output.result(id, &result.to_string());
     }
 
-    fn list_tools(&self, id: &str, params: &Value) {
+    fn list_tools(&mut self, id: &str, params: &Value) {
         pause(self.options.list_delay_ms);
+        if self.options.mode("bad-cursor-once") && params["cursor"].is_string() && !self.refused_cursor {
+            self.refused_cursor = true;
+            return self.output.error(id, -32602, "that cursor has expired");
+        }
         let result = if self.options.mode("no-tools-array") {
             json!({})
         } else {
             self.page("tools", &self.tools, params)
         };
         self.output.result(id, &result.to_string());
+        if result["nextCursor"].is_null() {
+            self.lists += 1;
+            self.after_list();
+        }
         if self.options.mode("leaky") {
             pause(200);
             process::become_leaky();
+        }
+    }
+
+    /// What it says unasked once its list was read.
+    fn after_list(&self) {
+        let storm = self.options.mode("list-changed-storm");
+        let is_first = self.lists == 1;
+        if self.options.mode("list-changed-loop") || (storm && is_first) {
+            self.list_changed(if storm { 100 } else { 1 });
+        }
+        for (mode, request) in [
+            (
+                "pings-client",
+                json!({"jsonrpc": "2.0", "id": "idle-ping", "method": "ping"}),
+            ),
+            ("samples-at-idle", sampling("idle-sampling")),
+        ] {
+            if self.options.mode(mode) && is_first {
+                self.output.line(request.to_string().as_bytes());
+            }
+        }
+    }
+
+    /// Says so many times that its tools changed.
+    pub(crate) fn list_changed(&self, times: u64) {
+        for _ in 0..times {
+            self.output
+                .notification("notifications/tools/list_changed", &json!({}));
         }
     }
 
@@ -245,6 +289,12 @@ impl Server {
             None => matches!(method, "initialize" | "ping"),
         }
     }
+}
+
+fn sampling(id: &str) -> Value {
+    let message = json!({"role": "user", "content": {"type": "text", "text": "hello?"}});
+    let params = json!({"messages": [message], "maxTokens": 16});
+    json!({"jsonrpc": "2.0", "id": id, "method": "sampling/createMessage", "params": params})
 }
 
 /// Sleeps, if there is anything to sleep.
