@@ -20,6 +20,7 @@ mod hostile;
 mod isolation;
 mod lifecycle;
 mod lists;
+mod matrix;
 mod mcp;
 mod naming;
 mod security;
