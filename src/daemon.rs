@@ -3,7 +3,7 @@
 
 use std::{
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -147,9 +147,11 @@ async fn serve_until_stopped(options: Options) -> Result<(), Error> {
     let supervisor = Supervisor::start(&config, surroundings);
     let media = MediaStore::new(environment.hermes_home().dir().join("cache").join("mcp"));
     let app = Arc::new(App {
+        frontends: AtomicU64::new(0),
         busy_poll: busy_poll.clone(),
         caller: Caller::new(supervisor.directory(), settings.limits.clone(), redactor, media),
         directory: supervisor.directory(),
+        changes: supervisor.changes(),
         limits: settings.limits.clone(),
         instance: format!("{:016x}", fastrand::u64(..)),
         started,

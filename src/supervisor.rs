@@ -38,6 +38,7 @@ pub struct Directory {
 pub struct Supervisor {
     servers: Arc<IndexMap<ServerName, Member>>,
     directory: watch::Receiver<Directory>,
+    changes: watch::Receiver<u64>,
 }
 
 impl Supervisor {
@@ -65,17 +66,28 @@ impl Supervisor {
             servers: servers.clone(),
         };
         let (publish, directory) = watch::channel(first);
+        let (count, changes) = watch::channel(0);
         tokio::spawn(keep_catalog(
             publish,
             changed,
+            count,
             config.settings.tool_name_format.clone(),
         ));
-        Self { servers, directory }
+        Self {
+            servers,
+            directory,
+            changes,
+        }
     }
 
     /// The picture, kept up to date.
     pub fn directory(&self) -> watch::Receiver<Directory> {
         self.directory.clone()
+    }
+
+    /// Counts up whenever a server's view or the merged list changed.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
     }
 
     /// Stops all servers in parallel and returns when nothing of them is left.
@@ -117,7 +129,12 @@ impl Offer {
 }
 
 /// Builds a new catalog whenever a server's offer changed. Ends with the supervisor.
-async fn keep_catalog(publish: watch::Sender<Directory>, changed: Arc<Notify>, name_format: String) {
+async fn keep_catalog(
+    publish: watch::Sender<Directory>,
+    changed: Arc<Notify>,
+    count: watch::Sender<u64>,
+    name_format: String,
+) {
     let mut last: Vec<Offer> = Vec::new();
     while !publish.is_closed() {
         let directory = publish.borrow().clone();
@@ -159,6 +176,7 @@ async fn keep_catalog(publish: watch::Sender<Directory>, changed: Arc<Notify>, n
             });
             last = offers;
         }
+        count.send_modify(|count| *count += 1);
         changed.notified().await;
     }
 }

@@ -1,6 +1,11 @@
 //! What every frontend's task shares.
 
-use std::{path::PathBuf, sync::Arc, time::Instant, time::SystemTime};
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+    time::Instant,
+    time::SystemTime,
+};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -9,8 +14,12 @@ use crate::{busy_poll::BusyPoll, call::Caller, supervisor::Directory, wire::Limi
 
 /// The daemon as its frontends see it.
 pub struct App {
+    /// Frontends that ever connected.
+    pub frontends: AtomicU64,
     /// Told of every line of a frontend.
     pub busy_poll: Arc<BusyPoll>,
+    /// Counts up whenever a server's state or the merged list changed.
+    pub changes: watch::Receiver<u64>,
     /// The servers and the merged list.
     pub directory: watch::Receiver<Directory>,
     /// Makes calls.

@@ -8,7 +8,7 @@ use serde_json::{Value, json, value::RawValue};
 use super::{
     App,
     params::read,
-    session::{Answer, Context, Progress, Work},
+    session::{Answer, Context, Work},
     status::status,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// What this daemon can do beyond the methods of its API version.
-const FEATURES: [&str; 2] = ["call.progress", "mcp"];
+const FEATURES: [&str; 3] = ["call.progress", "events", "mcp"];
 /// Lines that `hermes/logs` gives when the request doesn't say.
 const LOG_LINES: usize = 100;
 /// A per-call timeout above this is a mistake in the unit.
@@ -42,12 +42,12 @@ pub(super) fn handle(app: &Arc<App>, context: &Context<'_>, method: &str, params
         }
         "hermes/logs" => Work::now(read(params).and_then(|params| logs(app, &params))),
         "hermes/call" => match read(params) {
-            Ok(params) => call(app.clone(), context.progress(), params),
+            Ok(params) => call(app.clone(), context, params),
             Err(error) => Work::Now(Answer::Error(error)),
         },
         "hermes/restart" => {
             match read(params).and_then(|params: OneServer| enabled_server(app, &params.server)) {
-                Ok(handle) => Work::Later(Box::pin(restart(handle))),
+                Ok(handle) => Work::Later(Box::pin(restart(app.clone(), handle))),
                 Err(error) => Work::Now(Answer::Error(error)),
             }
         }
@@ -183,8 +183,9 @@ fn enabled_server(app: &App, name: &str) -> Result<ServerHandle, RpcError> {
     }
 }
 
-async fn restart(handle: ServerHandle) -> Answer {
+async fn restart(app: Arc<App>, handle: ServerHandle) -> Answer {
     handle.restart().await;
+    app.caller.forget_failures(handle.view().name().as_str());
     let limit = handle.view().config.connect_timeout + Duration::from_secs(1);
     let view = settled(&handle, limit).await;
     let mut result = json!({"server": view.name(), "state": view.state, "tools": view.tools.len()});
@@ -220,17 +221,20 @@ struct CallParams {
     _meta: Option<Box<RawValue>>,
 }
 
-fn call(app: Arc<App>, progress: Progress, params: CallParams) -> Work {
-    let target = match (&params.name, &params.server, &params.tool) {
-        (Some(name), None, None) => Target::Exposed(name),
-        (None, Some(server), Some(tool)) => Target::Original { server, tool },
-        _ => {
-            return Work::Now(Answer::Error(RpcError::new(
+impl CallParams {
+    fn target(&self) -> Result<Target<'_>, RpcError> {
+        match (&self.name, &self.server, &self.tool) {
+            (Some(name), None, None) => Ok(Target::Exposed(name)),
+            (None, Some(server), Some(tool)) => Ok(Target::Original { server, tool }),
+            _ => Err(RpcError::new(
                 Code::InvalidParams,
                 "params: give either 'name' (as in hermes/tools) or 'server' and 'tool' (the original names)",
-            )));
+            )),
         }
-    };
+    }
+}
+
+fn call(app: Arc<App>, context: &Context<'_>, mut params: CallParams) -> Work {
     let timeout = match params.timeout {
         None => None,
         Some(seconds) if seconds > 0.0 && seconds <= LONGEST_TIMEOUT => {
@@ -243,22 +247,23 @@ fn call(app: Arc<App>, progress: Progress, params: CallParams) -> Work {
             )));
         }
     };
-    let route = match app.caller.resolve(target) {
-        Ok(route) => route,
-        Err(error) => return Work::Now(refused(&error)),
-    };
     let meta = super::mcp::Meta::read(params._meta.as_deref());
     let request = Request {
-        arguments: params.arguments,
+        arguments: params.arguments.take(),
         meta: meta.members,
-        progress: meta.token.is_some(),
         timeout,
+        frontend: context.frontend,
     };
+    let progress = context.progress();
     Work::Later(Box::pin(async move {
+        let target = match params.target() {
+            Ok(target) => target,
+            Err(error) => return Answer::Error(error),
+        };
         let forward = progress.to(meta.token);
         match app
             .caller
-            .call_hermes(&route, request, |params| forward.send(params))
+            .call_hermes(target, request, |params| forward.send(params))
             .await
         {
             Ok(reply) => Answer::Result(reply.to_json().into()),

@@ -131,23 +131,21 @@ struct CallParams {
 }
 
 fn call(app: &Arc<App>, context: &Context<'_>, params: CallParams) -> Work {
-    let route = match app.caller.resolve(Target::Exposed(&params.name)) {
-        Ok(route) => route,
-        Err(error) => return Work::Now(refused(&error)),
-    };
     let meta = Meta::read(params._meta.as_deref());
     let request = Request {
         arguments: params.arguments,
         meta: meta.members,
-        progress: meta.token.is_some(),
         timeout: None,
+        frontend: context.frontend,
     };
     let (app, progress) = (app.clone(), context.progress());
     Work::Later(Box::pin(async move {
         let forward = progress.to(meta.token);
         match app
             .caller
-            .call_mcp(&route, request, |params| forward.send(params))
+            .call_mcp(Target::Exposed(&params.name), request, |params| {
+                forward.send(params)
+            })
             .await
         {
             Ok(result) => Answer::Raw(result),
@@ -161,7 +159,7 @@ fn refused(error: &CallError) -> Answer {
         // The server's own words.
         CallError::Server { raw, .. } => Answer::RawError(raw.clone()),
         // A model can react to a text, not to a protocol error.
-        CallError::Unavailable { .. } => Answer::Result(
+        CallError::Unavailable { .. } | CallError::CircuitOpen { .. } => Answer::Result(
             to_json(&json!({"content": [{"type": "text", "text": error.to_string()}], "isError": true}))
                 .into(),
         ),

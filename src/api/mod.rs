@@ -6,6 +6,7 @@
 
 mod app;
 mod control;
+mod events;
 pub mod listener;
 mod mcp;
 mod outgoing;

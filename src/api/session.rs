@@ -3,7 +3,12 @@
 //! Reading stops while too many requests are in flight or too much waits to be written, so a frontend that floods or
 //! doesn't read only slows itself down.
 
-use std::{collections::HashMap, io, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use serde::Deserialize;
@@ -17,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     App, control,
+    events::Events,
     listener::Connection,
     mcp,
     outgoing::Outgoing,
@@ -87,6 +93,8 @@ impl Work {
 
 /// What a method may know of the session it was called on.
 pub(super) struct Context<'a> {
+    /// Its number.
+    pub(super) frontend: u64,
     stream: &'a mpsc::Sender<Vec<u8>>,
 }
 
@@ -173,6 +181,8 @@ pub(crate) async fn turn_away(connection: Connection, limit: usize) {
 }
 
 struct Session {
+    /// Unique over the daemon's life.
+    number: u64,
     app: Arc<App>,
     out: Outgoing,
     requests: FuturesUnordered<BoxFuture<'static, Finished>>,
@@ -180,6 +190,8 @@ struct Session {
     in_flight: HashMap<Box<str>, CancellationToken>,
     streams: (mpsc::Sender<Vec<u8>>, mpsc::Receiver<Vec<u8>>),
     mcp: mcp::Dialect,
+    /// What it subscribed to.
+    events: Option<Events>,
     had_line: bool,
     reading: Reading,
 }
@@ -188,7 +200,9 @@ struct Session {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
     Open,
-    /// The frontend closed its side, or the daemon stops: finish what was asked, then close.
+    /// The daemon stops: finish what was asked and refuse what comes, then close.
+    Stopping,
+    /// The frontend closed its side: finish what was asked, then close.
     Ended,
     /// The frontend broke the rules: write what there is, run nothing any more.
     Refused,
@@ -203,6 +217,7 @@ enum Event {
     Stream(Vec<u8>),
     Written(io::Result<usize>),
     Directory,
+    Change,
     Poll,
     Slow,
     Stopping,
@@ -211,8 +226,10 @@ enum Event {
 impl Session {
     fn new(app: Arc<App>) -> Self {
         Self {
+            number: app.frontends.fetch_add(1, Ordering::Relaxed),
             out: Outgoing::new(&app.limits),
             mcp: mcp::Dialect::new(&app),
+            events: None,
             app,
             requests: FuturesUnordered::new(),
             in_flight: HashMap::new(),
@@ -226,11 +243,14 @@ impl Session {
         let (reader, mut writer) = split(&mut stream);
         let mut lines = LineReader::new(reader, self.app.limits.message_bytes);
         let mut directory = self.app.directory.clone();
+        let mut changes = self.app.changes.clone();
         let stopping = self.app.stopping.clone();
         let mut full_since: Option<Instant> = None;
         loop {
             match self.reading {
-                Reading::Ended if self.requests.is_empty() && self.out.is_empty() => return Ok(()),
+                Reading::Ended | Reading::Stopping if self.requests.is_empty() && self.out.is_empty() => {
+                    return Ok(());
+                }
                 Reading::Refused if self.out.is_empty() => return Err("it sent what is no JSON-RPC".into()),
                 _ => {}
             }
@@ -238,7 +258,7 @@ impl Session {
                 .out
                 .is_full()
                 .then(|| full_since.unwrap_or_else(Instant::now));
-            let may_read = self.reading == Reading::Open
+            let may_read = matches!(self.reading, Reading::Open | Reading::Stopping)
                 && self.requests.len() < self.app.limits.in_flight
                 && full_since.is_none();
             let event = tokio::select! {
@@ -255,13 +275,20 @@ impl Session {
                 Some(line) = self.streams.1.recv() => Event::Stream(line),
                 written = writer.write(self.out.pending()), if !self.out.is_empty() => Event::Written(written),
                 Ok(()) = directory.changed(), if self.mcp.wants_list_changed() => Event::Directory,
+                Ok(()) = changes.changed(), if self.events.is_some() && full_since.is_none() => Event::Change,
                 () = pause(HANGUP_POLL), if self.reading == Reading::Ended => Event::Poll,
                 () = until(full_since), if full_since.is_some() => Event::Slow,
                 () = stopping.cancelled(), if self.reading == Reading::Open => Event::Stopping,
             };
             match event {
                 Event::Line => {}
-                Event::Ended | Event::Stopping => self.reading = Reading::Ended,
+                Event::Ended => self.reading = Reading::Ended,
+                Event::Stopping => {
+                    self.reading = Reading::Stopping;
+                    if self.events.is_some() {
+                        self.out.stream(&Events::stopping());
+                    }
+                }
                 Event::Broken(LineError::TooLong { limit }) => self.refuse(RpcError::new(
                     Code::TooLarge,
                     format!("a line of more than {limit} bytes; see limits.message_bytes"),
@@ -282,6 +309,10 @@ impl Session {
                 }
                 Event::Written(Err(error)) => return Err(error.to_string()),
                 Event::Directory => self.mcp.list_changed(&self.app, &mut self.out),
+                Event::Change => {
+                    let lines = self.events.as_mut().map(|events| events.changes(&self.app));
+                    lines.iter().flatten().for_each(|line| self.out.stream(line));
+                }
                 Event::Poll if has_hung_up(&writer) => {
                     return Err("it closed while requests were running".into());
                 }
@@ -345,10 +376,12 @@ impl Session {
                 .answer(|out| write_error(out, Some(&id), &to_json(&error)));
         }
         let context = Context {
+            frontend: self.number,
             stream: &self.streams.0,
         };
         let is_control = method.starts_with("hermes/");
         let work = match is_control {
+            true if method == "hermes/subscribe" => self.subscribe(params),
             true => control::handle(&self.app, &context, method, params),
             false => self.mcp.handle(&self.app, &context, method, params),
         };
@@ -370,6 +403,13 @@ impl Session {
                 }));
             }
         }
+    }
+
+    fn subscribe(&mut self, params: Option<&RawValue>) -> Work {
+        Work::now(Events::subscribe(&self.app, params).map(|(events, now)| {
+            self.events = Some(events);
+            now
+        }))
     }
 
     fn notification(&mut self, method: &str, params: Option<&RawValue>) {

@@ -31,7 +31,11 @@ pub(super) fn status(app: &App, only: Option<&str>) -> Value {
                     .iter()
                     .filter(|tool| tool.server == *name)
                     .count();
-                server(&view, tools)
+                let mut server = server(&view, tools);
+                if let Some(time) = app.caller.refused_for(name.as_str()) {
+                    server["circuit"] = json!({"state": "open", "retry_in_s": time.as_secs()});
+                }
+                server
             }
             Member::Invalid { error } => invalid(name, error),
         })
@@ -69,6 +73,7 @@ fn server(view: &ServerView, tools: usize) -> Value {
     put("reconnects", json!(Counters::read(&view.counters.reconnects)));
     put("calls", json!(Counters::read(&view.counters.calls)));
     put("errors", json!(Counters::read(&view.counters.errors)));
+    put("repeated", json!(Counters::read(&view.counters.repeated)));
     put("timeout_s", json!(view.config.timeout.as_secs_f64()));
     if let Some(reason) = &view.reason {
         put("error", json!(connect_error(view, reason)));

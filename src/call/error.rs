@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::admission::FAILURES;
 use crate::{
     name::{ExposedName, ServerName},
     server::{Lost, ServerView, State, connect_error},
@@ -44,7 +45,7 @@ pub enum CallError {
         found: &'static str,
     },
     /// The server is not connected.
-    #[error("MCP server '{server}' is not connected{}", detail(reason.as_deref(), *retry_after))]
+    #[error("MCP server '{server}' is not connected{}", detail(*state, reason.as_deref(), *retry_after))]
     Unavailable {
         /// The server.
         server: ServerName,
@@ -66,12 +67,30 @@ pub enum CallError {
         lost: Lost,
     },
     /// No answer in time.
-    #[error("MCP call timed out after {}s (configured timeout: {}s); server '{server}' was told to cancel it", after.as_secs_f64(), after.as_secs_f64())]
+    #[error("MCP call timed out after {}s ({limit}); server '{server}' was told to cancel it", limit.time().as_secs_f64())]
     Timeout {
         /// The server.
         server: ServerName,
         /// The limit.
-        after: Duration,
+        limit: TimeLimit,
+    },
+    /// Too many calls failed one after the other, so the server is left alone for a while.
+    #[error("MCP server '{server}' is unreachable after {FAILURES} consecutive failures. Auto-retry available in ~{}s. Do NOT retry this tool yet — use alternative approaches or ask the user to check the MCP server.", retry_after.as_secs_f64().ceil())]
+    CircuitOpen {
+        /// The server.
+        server: ServerName,
+        /// When a call may try it again.
+        retry_after: Duration,
+    },
+    /// Its turn did not come.
+    #[error("MCP server '{server}' takes {limit} call(s) at a time (max_concurrency), and this one waited {}s for its turn; it was not sent", waited.as_secs_f64())]
+    Busy {
+        /// The server.
+        server: ServerName,
+        /// Its `max_concurrency`.
+        limit: usize,
+        /// How long the call waited.
+        waited: Duration,
     },
     /// The answer is larger than allowed.
     #[error(
@@ -107,6 +126,37 @@ pub enum CallError {
     },
 }
 
+/// What limited a call's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeLimit {
+    /// The server's `timeout`: neither an answer nor progress for this long.
+    Server(Duration),
+    /// The same, as the caller wanted it.
+    Call(Duration),
+    /// The server's `max_total_timeout`.
+    Total(Duration),
+}
+
+impl TimeLimit {
+    /// The limit itself.
+    pub fn time(self) -> Duration {
+        match self {
+            Self::Server(time) | Self::Call(time) | Self::Total(time) => time,
+        }
+    }
+}
+
+impl std::fmt::Display for TimeLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match self {
+            Self::Server(_) => "configured timeout",
+            Self::Call(_) => "timeout of this call",
+            Self::Total(_) => "max_total_timeout",
+        };
+        write!(f, "{name}: {}s", self.time().as_secs_f64())
+    }
+}
+
 fn suggestion(names: &[ExposedName]) -> String {
     match names {
         [] => String::new(),
@@ -117,12 +167,20 @@ fn suggestion(names: &[ExposedName]) -> String {
     }
 }
 
-fn detail(reason: Option<&str>, retry_after: Option<Duration>) -> String {
+fn detail(state: State, reason: Option<&str>, retry_after: Option<Duration>) -> String {
     let mut text = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
     if let Some(after) = retry_after {
-        text.push_str(&format!("; next attempt in {} s", after.as_secs_f64().ceil()));
+        let what = match state {
+            State::Backoff => "reconnecting, retry",
+            _ => "next attempt",
+        };
+        text.push_str(&format!("; {what} in {} s", after.as_secs_f64().ceil()));
     }
     text
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn outcome(lost: Lost) -> &'static str {
@@ -189,10 +247,7 @@ impl CallError {
                     .server(server)
                     .with("state", state.as_str());
                 match retry_after {
-                    Some(after) => error.with(
-                        "retry_after_ms",
-                        u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
-                    ),
+                    Some(after) => error.with("retry_after_ms", millis(*after)),
                     None => error,
                 }
             }
@@ -206,9 +261,16 @@ impl CallError {
                     .server(server)
                     .with("tool", tool.as_str())
             }
-            Self::Timeout { server, after } => RpcError::new(Code::Timeout, text)
+            Self::Timeout { server, limit } => RpcError::new(Code::Timeout, text)
                 .server(server)
-                .with("after_ms", u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+                .with("after_ms", millis(limit.time())),
+            Self::CircuitOpen { server, retry_after } => RpcError::new(Code::ServerUnavailable, text)
+                .server(server)
+                .with("circuit", "open")
+                .with("retry_after_ms", millis(*retry_after)),
+            Self::Busy { server, limit, .. } => RpcError::new(Code::Busy, text)
+                .server(server)
+                .with("limit", *limit),
             Self::TooLarge { server, size, limit } => RpcError::new(Code::TooLarge, text)
                 .server(server)
                 .with("size", *size)
@@ -240,7 +302,7 @@ mod tests {
                     retry_after: Some(Duration::from_millis(1500)),
                 },
                 1002,
-                "MCP server 'github' is not connected: exited with code 1; next attempt in 2 s",
+                "MCP server 'github' is not connected: exited with code 1; reconnecting, retry in 2 s",
             ),
             (
                 CallError::ToolNotFound {
@@ -261,7 +323,7 @@ mod tests {
             (
                 CallError::Timeout {
                     server: server.clone(),
-                    after: Duration::from_secs(3),
+                    limit: TimeLimit::Server(Duration::from_secs(3)),
                 },
                 1006,
                 "MCP call timed out after 3s (configured timeout: 3s); server 'github' was told to cancel it",

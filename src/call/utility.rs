@@ -3,9 +3,7 @@
 use serde::Deserialize;
 
 use super::{
-    CallError, Caller, Request, Route,
-    caller::{connection, object_text},
-    shape,
+    CallError, Caller, Request, caller::object_text, exchange::CallLimits, route::Route, shape,
     shape::HermesReply,
 };
 use crate::{catalog::Utility, server::Params};
@@ -15,11 +13,10 @@ impl Caller {
         &self,
         route: &Route,
         utility: Utility,
-        request: Request,
+        request: &Request,
+        limits: &CallLimits,
     ) -> Result<HermesReply, CallError> {
-        let limit = request.timeout.unwrap_or(route.view.config.timeout);
         let arguments = object_text(request.arguments.as_deref())?.to_owned();
-        let connection = connection(route)?;
         let missing = |name: &str| {
             Ok(shape::error_reply(&format!(
                 "Missing required parameter '{name}'"
@@ -27,15 +24,11 @@ impl Caller {
         };
         match utility {
             Utility::ListResources => {
-                let items = self
-                    .list(route, connection, "resources/list", "resources", limit)
-                    .await?;
+                let items = self.list(route, "resources/list", "resources", limits).await?;
                 Ok(shape::list_resources(&items))
             }
             Utility::ListPrompts => {
-                let items = self
-                    .list(route, connection, "prompts/list", "prompts", limit)
-                    .await?;
+                let items = self.list(route, "prompts/list", "prompts", limits).await?;
                 Ok(shape::list_prompts(&items))
             }
             Utility::ReadResource => {
@@ -51,7 +44,7 @@ impl Caller {
                 };
                 let members = format!(r#""uri":{}"#, crate::wire::to_json(&uri));
                 let raw = self
-                    .send(route, "resources/read", plain(members), limit, |_| {})
+                    .send(route, "resources/read", &plain(members), limits, |_| {})
                     .await?;
                 Ok(self.shape(route, raw, shape::read_resource).await)
             }
@@ -74,7 +67,7 @@ impl Caller {
                     crate::wire::to_json(&as_strings(given))
                 );
                 let raw = self
-                    .send(route, "prompts/get", plain(members), limit, |_| {})
+                    .send(route, "prompts/get", &plain(members), limits, |_| {})
                     .await?;
                 Ok(self.shape(route, raw, shape::get_prompt).await)
             }

@@ -42,22 +42,28 @@ pub struct ServerConfig {
     pub enabled: bool,
     /// How to reach it.
     pub transport: Transport,
-    /// `timeout`: one tool call. Default 120 s.
+    /// `timeout`: how long a call may go without an answer or progress. Default 120 s.
     pub timeout: Duration,
+    /// `max_total_timeout`: how long a call may take whatever its progress. Default 30 min, never under `timeout`.
+    pub max_total_timeout: Duration,
     /// `connect_timeout`: connect, initialize and discovery together. Default 60 s.
     pub connect_timeout: Duration,
     /// `tools`: which tools are offered.
     pub tools: ToolsPolicy,
     /// `supports_parallel_tool_calls`: told to the agent as `parallel_safe`. Default false.
     pub parallel_safe: bool,
+    /// `max_concurrency`: calls that may run at the same time; others wait for their turn. `None` is no limit, or one
+    /// where the entry says `supports_parallel_tool_calls: false` (TOOL-17).
+    pub max_concurrency: Option<usize>,
     /// `max_result_bytes`: a longer result line is an error. `None` is the daemon's message limit.
     pub max_result_bytes: Option<usize>,
     /// `sampling`, as written: validated, used by a later layer.
     pub sampling: Sampling,
     /// `elicitation`.
     pub elicitation: Elicitation,
-    /// `keepalive_interval`. Default 180 s, never under 5 s.
-    pub keepalive_interval: Duration,
+    /// `keepalive_interval`: a ping each time the connection was silent this long; never under 5 s. When not set it
+    /// is 180 s for remote servers and off for stdio.
+    pub keepalive_interval: Option<Duration>,
     /// `idle_timeout_seconds`, at the top level or under `lifecycle`; `None` is off.
     pub idle_timeout: Option<Duration>,
     /// `max_lifetime_seconds`, likewise.
@@ -197,7 +203,7 @@ pub struct Settings {
     pub tool_name_format: String,
     /// `watch`: reload when the file is saved. Default true.
     pub watch: bool,
-    /// `drain_timeout`: how long calls in flight may go on at a stop. Default 5 s.
+    /// `drain_timeout`: how long calls in flight may go on at a stop. Default 10 s.
     pub drain_timeout: Duration,
     /// `limits`.
     pub limits: crate::wire::Limits,
@@ -210,7 +216,7 @@ impl Default for Settings {
             log_level: None,
             tool_name_format: "mcp_{server}_{tool}".into(),
             watch: true,
-            drain_timeout: Duration::from_secs(5),
+            drain_timeout: Duration::from_secs(10),
             limits: crate::wire::Limits::default(),
         }
     }

@@ -16,7 +16,7 @@ use crate::{environment::Environment, name::ServerName};
 /// The documented default of Hermes (0.19.0 has 300).
 const TIMEOUT: Duration = Duration::from_secs(120);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
-const KEEPALIVE: Duration = Duration::from_secs(180);
+const MAX_TOTAL_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 const SHORTEST_KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// Keys of servers with a `url`, whose values a later layer reads.
@@ -32,7 +32,7 @@ const REMOTE_OPTIONS: [&str; 8] = [
 ];
 
 /// Every key that any version of Hermes reads, and ours.
-const KNOWN: [&str; 31] = [
+const KNOWN: [&str; 33] = [
     "command",
     "args",
     "env",
@@ -64,6 +64,8 @@ const KNOWN: [&str; 31] = [
     "trust",
     "protocol",
     "max_result_bytes",
+    "max_concurrency",
+    "max_total_timeout",
 ];
 
 /// Keys of other programs that people bring along.
@@ -101,20 +103,29 @@ pub(super) fn read(
         path,
     };
     let transport = transport(reader, &entry, node, environment);
+    let timeout = entry.seconds(reader, "timeout", TIMEOUT);
+    let parallel = entry
+        .get("supports_parallel_tool_calls")
+        .map(|(field, key)| reader.boolean(field.value, &key, false));
     let config = ServerConfig {
         name: name.clone(),
         enabled: entry.boolean(reader, "enabled", true),
-        timeout: entry.seconds(reader, "timeout", TIMEOUT),
+        timeout,
+        max_total_timeout: entry
+            .seconds(reader, "max_total_timeout", MAX_TOTAL_TIMEOUT)
+            .max(timeout),
         connect_timeout: entry.seconds(reader, "connect_timeout", CONNECT_TIMEOUT),
         tools: entry
             .get("tools")
             .map(|(field, key)| tools(reader, field.value, &key))
             .unwrap_or_default(),
-        parallel_safe: entry.boolean(reader, "supports_parallel_tool_calls", false),
-        max_result_bytes: entry
-            .get("max_result_bytes")
-            .and_then(|(field, key)| reader.whole(field.value, &key, "bytes", 1))
-            .and_then(|bytes| usize::try_from(bytes).ok()),
+        parallel_safe: parallel.unwrap_or(false),
+        // A server that is said not to take calls side by side gets them one by one. Said, not just not said: by default
+        // nothing is known, and calls are not held up.
+        max_concurrency: entry
+            .whole(reader, "max_concurrency", "calls")
+            .or((parallel == Some(false)).then_some(1)),
+        max_result_bytes: entry.whole(reader, "max_result_bytes", "bytes"),
         sampling: entry
             .get("sampling")
             .map(|(field, key)| interactive::sampling(reader, field.value, &key))
@@ -158,6 +169,13 @@ impl<'a> Entry<'a> {
     pub(super) fn boolean(&self, reader: &mut Reader<'_>, name: &str, default: bool) -> bool {
         self.get(name)
             .map_or(default, |(field, key)| reader.boolean(field.value, &key, default))
+    }
+
+    /// A whole number of at least 1.
+    fn whole(&self, reader: &mut Reader<'_>, name: &str, unit: &str) -> Option<usize> {
+        let (field, key) = self.get(name)?;
+        let number = reader.whole(field.value, &key, unit, 1)?;
+        usize::try_from(number).ok()
     }
 
     pub(super) fn seconds(&self, reader: &mut Reader<'_>, name: &str, default: Duration) -> Duration {
@@ -403,14 +421,13 @@ fn tools(reader: &mut Reader<'_>, node: &Node, key: &str) -> ToolsPolicy {
     }
 }
 
-fn keepalive(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Duration {
-    let interval = entry.seconds(reader, "keepalive_interval", KEEPALIVE);
-    if interval < SHORTEST_KEEPALIVE
-        && let Some((field, key)) = entry.get("keepalive_interval")
-    {
+fn keepalive(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<Duration> {
+    let (field, key) = entry.get("keepalive_interval")?;
+    let interval = reader.seconds(field.value, &key)?;
+    if interval < SHORTEST_KEEPALIVE {
         reader.warn(field.value, &key, "5 seconds are the shortest; they count");
     }
-    interval.max(SHORTEST_KEEPALIVE)
+    Some(interval.max(SHORTEST_KEEPALIVE))
 }
 
 /// At the top level of the entry or under `lifecycle`.

@@ -72,11 +72,12 @@ fn limits(reader: &mut Reader<'_>, node: &Node, path: &str) -> Limits {
     let Some(fields) = reader.mapping(node, path) else {
         return limits;
     };
-    let places: [(&str, &str, u64, &mut usize); 9] = [
+    let places: [(&str, &str, u64, &mut usize); 10] = [
         ("message_bytes", "bytes", LEAST_MESSAGE, &mut limits.message_bytes),
         ("json_depth", "levels", 8, &mut limits.json_depth),
         ("list_pages", "pages", 1, &mut limits.list_pages),
         ("list_items", "items", 1, &mut limits.list_items),
+        ("list_bytes", "bytes", LEAST_MESSAGE, &mut limits.list_bytes),
         ("connections", "connections", 1, &mut limits.connections),
         ("in_flight", "requests", 1, &mut limits.in_flight),
         ("queue_messages", "messages", 1, &mut limits.queue_messages),

@@ -1,25 +1,27 @@
-//! The task that owns one server: its process, its connection, and the decision when to try again.
+//! The task that owns one server: its process and its connection.
 //!
-//! Everything else sees snapshots ([`ServerView`]) and sends [`Command`]s. An attempt to connect is one function
-//! from the start of the process to the end of the connection; it always leaves no process behind, so there is at
-//! most one process tree per server (B01).
+//! Everything else sees snapshots ([`ServerView`]) and sends [`Command`]s. What to do is the state machine's matter
+//! (`machine.rs`), how to do it that of an attempt (`attempt.rs`): one function from the start of the process to the
+//! end of the connection, which always leaves no process behind, so there is at most one process tree per server (B01).
 
 use std::{
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
-    time::{Instant, SystemTime},
+    time::SystemTime,
 };
 
+use futures_util::{FutureExt, future::BoxFuture};
 use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     task::JoinHandle,
-    time::{sleep_until, timeout},
+    time::{Instant, sleep_until, timeout},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    attempt::{Attempt, End},
+    attempt::{Attempt, Report},
     death_watch::DeathWatch,
-    retry::{Failure, Ladder, Next},
+    machine::{Action, Event, Failure, Machine},
     stdio::StderrTail,
     view::{Counters, ServerView, State},
 };
@@ -54,6 +56,8 @@ pub struct Surroundings {
 pub(super) enum Command {
     /// Drop the connection and connect anew, now. Answered when the new attempt has begun.
     Restart(oneshot::Sender<()>),
+    /// A call wants the server: try again sooner than planned. Answered when that is planned.
+    Wake(oneshot::Sender<()>),
     /// End. Answered when nothing is left.
     Stop(oneshot::Sender<()>),
 }
@@ -88,13 +92,18 @@ impl ServerHandle {
         let (publish, receiver) = watch::channel(Arc::new(view));
         let (commands, inbox) = mpsc::channel(8);
         let publish = Arc::new(publish);
+        let (machine, first) = Machine::new(publish.borrow().config.enabled);
         let actor = Actor {
+            machine,
             publish: publish.clone(),
             inbox,
             surroundings: surroundings.clone(),
-            ladder: Ladder::default(),
+            attempt: None,
+            alarm: None,
+            restarts: Vec::new(),
+            stops: Vec::new(),
         };
-        tokio::spawn(watch_over(tokio::spawn(actor.run()), publish, surroundings));
+        tokio::spawn(watch_over(tokio::spawn(actor.run(first)), publish, surroundings));
         Self {
             view: receiver,
             commands,
@@ -117,6 +126,12 @@ impl ServerHandle {
         self.ask(Command::Restart).await
     }
 
+    /// A call wants the server: if it is waiting for its next attempt, that comes sooner. Returns when the snapshot says
+    /// when.
+    pub async fn wake(&self) {
+        self.ask(Command::Wake).await;
+    }
+
     /// Ends the server and waits until nothing of it is left.
     pub async fn stop(&self) {
         self.ask(Command::Stop).await;
@@ -126,13 +141,6 @@ impl ServerHandle {
         let (done, answered) = oneshot::channel();
         self.commands.send(command(done)).await.is_ok() && answered.await.is_ok()
     }
-}
-
-struct Actor {
-    publish: Arc<watch::Sender<Arc<ServerView>>>,
-    inbox: mpsc::Receiver<Command>,
-    surroundings: Arc<Surroundings>,
-    ladder: Ladder,
 }
 
 /// A fault of ours in one actor ends that server, says so, and nothing else.
@@ -148,6 +156,7 @@ async fn watch_over(
             view.reason =
                 Some("its task failed; this is a fault of hermesd-mcp, and its log says more".into());
             view.since = SystemTime::now();
+            view.next_attempt = None;
             view.connection = None;
             view.pid = None;
             view.tools = Arc::default();
@@ -155,112 +164,248 @@ async fn watch_over(
     }
 }
 
+/// Carries out what the state machine says.
+struct Actor {
+    machine: Machine,
+    publish: Arc<watch::Sender<Arc<ServerView>>>,
+    inbox: mpsc::Receiver<Command>,
+    surroundings: Arc<Surroundings>,
+    attempt: Option<Running>,
+    alarm: Option<Alarm>,
+    /// Those who wait for the next attempt to begin.
+    restarts: Vec<oneshot::Sender<()>>,
+    /// Those who wait for the end.
+    stops: Vec<oneshot::Sender<()>>,
+}
+
+/// The attempt that is under way.
+struct Running {
+    attempt: BoxFuture<'static, ()>,
+    reports: mpsc::UnboundedReceiver<Report>,
+    close: CancellationToken,
+}
+
+/// When the state machine wants to be woken.
+#[derive(Clone, Copy)]
+struct Alarm {
+    set: Instant,
+    rings: Instant,
+}
+
+/// What woke the actor.
+enum Woken {
+    Report(Report),
+    Closed,
+    Command(Option<Command>),
+    Due,
+}
+
 impl Actor {
-    async fn run(mut self) {
-        let mut begun: Option<oneshot::Sender<()>> = None;
-        loop {
-            let enabled = self.publish.borrow().config.enabled;
-            if !enabled {
-                match self.inbox.recv().await {
-                    Some(Command::Restart(_)) => continue,
-                    Some(Command::Stop(done)) => return answer(done),
-                    None => return,
+    async fn run(mut self, first: Option<Action>) {
+        self.carry_out(first);
+        while !self.machine.is_ended() {
+            match self.woken().await {
+                Woken::Report(report) => self.report(report),
+                Woken::Closed => self.closed(),
+                Woken::Command(command) => self.command(command),
+                Woken::Due => {
+                    self.alarm = None;
+                    self.happened(Event::Due, None);
                 }
-            }
-            self.show(|view| {
-                view.state = State::Connecting;
-                view.since = SystemTime::now();
-                view.next_attempt = None;
-            });
-            if let Some(begun) = begun.take() {
-                answer(begun);
-            }
-            let end = self.attempt().await;
-            match self.follow(end).await {
-                Some(Command::Restart(done)) => {
-                    self.ladder.reset();
-                    begun = Some(done);
-                }
-                Some(Command::Stop(done)) => return answer(done),
-                None if self.inbox.is_closed() => return,
-                None => {}
             }
         }
     }
 
-    async fn attempt(&mut self) -> End {
-        let config = self.publish.borrow().config.clone();
-        let stdio = match &config.transport {
-            Transport::Stdio(stdio) => stdio,
+    async fn woken(&mut self) -> Woken {
+        let alarm = self.alarm.map(|alarm| alarm.rings);
+        let attempt = async {
+            let Some(running) = &mut self.attempt else {
+                return std::future::pending().await;
+            };
+            tokio::select! {
+                biased;
+                Some(report) = running.reports.recv() => Woken::Report(report),
+                () = &mut running.attempt => Woken::Closed,
+            }
+        };
+        tokio::select! {
+            woken = attempt => woken,
+            command = self.inbox.recv() => Woken::Command(command),
+            () = until(alarm) => Woken::Due,
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        match report {
+            Report::Started { pid } => self.show(|view| view.pid = Some(pid)),
+            Report::Opened(opened) => {
+                // Not if it was told to end meanwhile.
+                if self.machine.is_connecting() {
+                    self.show(|view| {
+                        view.tools = opened.tools;
+                        view.info = Some(Arc::new(opened.info));
+                        view.connection = Some(opened.connection);
+                    });
+                }
+                self.happened(Event::Opened, None);
+            }
+            Report::Tools(tools) => {
+                if self.machine.state() == State::Connected {
+                    self.show(|view| view.tools = tools);
+                }
+            }
+            Report::Proven => self.happened(Event::Proven, None),
+            Report::Broken { failure, reason } => self.happened(Event::Broken(failure), Some(reason)),
+            Report::Recycled { reason } => self.happened(Event::Recycle, Some(reason)),
+        }
+    }
+
+    fn closed(&mut self) {
+        if let Some(mut running) = self.attempt.take() {
+            // Its last words came before its end.
+            while let Ok(report) = running.reports.try_recv() {
+                self.report(report);
+            }
+        }
+        self.show(|view| view.pid = None);
+        self.happened(Event::Closed, None);
+    }
+
+    fn command(&mut self, command: Option<Command>) {
+        match command {
+            Some(Command::Restart(begun)) => {
+                // A server that is disabled begins nothing: the sender is dropped, and that says so.
+                if self.machine.state() != State::Disabled {
+                    self.restarts.push(begun);
+                }
+                self.happened(Event::Restart, None);
+            }
+            Some(Command::Wake(done)) => {
+                self.happened(Event::Wanted, None);
+                answer(done);
+            }
+            Some(Command::Stop(ended)) => {
+                self.stops.push(ended);
+                self.happened(Event::Stop, None);
+            }
+            // Nobody can ask for anything any more.
+            None => self.happened(Event::Stop, None),
+        }
+    }
+
+    /// The one place where the state changes: one transition, one snapshot, one line in the log.
+    fn happened(&mut self, event: Event, reason: Option<String>) {
+        let before = self.machine.state();
+        let action;
+        (self.machine, action) = self.machine.step(event, fastrand::f64());
+        let state = self.machine.state();
+        if state != before {
+            let next_attempt = self.machine.pause().map(|pause| Instant::now() + pause);
+            self.show(|view| {
+                view.state = state;
+                view.since = SystemTime::now();
+                view.next_attempt = next_attempt.map(Instant::into_std);
+                if state != State::Connecting {
+                    view.reason = reason;
+                }
+                if state != State::Connected {
+                    view.connection = None;
+                }
+                // While it is being reconnected the tools stay in the list, so that the model's prompt doesn't change.
+                let stays = matches!(
+                    state,
+                    State::Connecting | State::Connected | State::Backoff | State::Recycled
+                );
+                if !stays {
+                    view.tools = Arc::default();
+                    view.info = None;
+                }
+            });
+            self.log(before);
+        }
+        self.carry_out(action);
+    }
+
+    fn carry_out(&mut self, action: Option<Action>) {
+        match action {
+            Some(Action::Open) => self.open(),
+            Some(Action::Close) => {
+                if let Some(running) = &self.attempt {
+                    running.close.cancel();
+                }
+            }
+            Some(Action::Alarm(pause)) => {
+                let set = Instant::now();
+                self.ring(Alarm {
+                    set,
+                    rings: set + pause,
+                });
+            }
+            Some(Action::Hurry(pause)) => {
+                if let Some(alarm) = self.alarm {
+                    let rings = alarm.rings.min(alarm.set + pause);
+                    self.ring(Alarm { rings, ..alarm });
+                }
+            }
+            Some(Action::End) => self.stops.drain(..).for_each(answer),
+            None => {}
+        }
+    }
+
+    fn ring(&mut self, alarm: Alarm) {
+        self.alarm = Some(alarm);
+        self.show(|view| view.next_attempt = Some(alarm.rings.into_std()));
+    }
+
+    fn open(&mut self) {
+        self.alarm = None;
+        self.restarts.drain(..).for_each(answer);
+        let view = self.publish.borrow().clone();
+        count_start(&view.counters);
+        let (sender, reports) = mpsc::unbounded_channel();
+        let close = CancellationToken::new();
+        let attempt = match &view.config.transport {
+            Transport::Stdio(stdio) => {
+                let attempt = Attempt {
+                    config: view.config.clone(),
+                    stdio: stdio.clone(),
+                    surroundings: self.surroundings.clone(),
+                    stderr: view.stderr.clone(),
+                    reports: sender,
+                    close: close.clone(),
+                };
+                attempt.run().boxed()
+            }
             Transport::Remote(_) => {
-                return End::Broken {
+                let report = Report::Broken {
                     failure: Failure::Permanent,
                     reason: "servers with a 'url' are not supported by this version yet; only those with a 'command' are".into(),
-                    was_proven: false,
                 };
+                // The receiver is right here.
+                let _ = sender.send(report);
+                std::future::ready(()).boxed()
             }
         };
-        let attempt = Attempt {
-            config: &config,
-            stdio,
-            surroundings: &self.surroundings,
-            publish: &self.publish,
-        };
-        attempt.run(&mut self.inbox).await
-    }
-
-    /// What comes after an attempt: waits if there is something to wait for. Returns the command that ended it.
-    async fn follow(&mut self, end: End) -> Option<Command> {
-        let (failure, reason, was_proven) = match end {
-            End::Asked(command) => {
-                if matches!(command, Command::Stop(_)) {
-                    self.disconnected(State::Stopping, None, None);
-                }
-                return Some(command);
-            }
-            End::Broken {
-                failure,
-                reason,
-                was_proven,
-            } => (failure, reason, was_proven),
-        };
-        if was_proven {
-            self.ladder.proven();
-        }
-        let (state, pause) = match self.ladder.failed(failure, fastrand::f64()) {
-            Next::Retry(pause) => (State::Backoff, Some(pause)),
-            Next::Park(pause) => (State::Parked, Some(pause)),
-            Next::Fail => (State::Failed, None),
-        };
-        let next_attempt = pause.map(|pause| Instant::now() + pause);
-        self.disconnected(state, Some(reason), next_attempt);
-        tokio::select! {
-            command = self.inbox.recv() => command,
-            () = until(next_attempt) => None,
-        }
-    }
-
-    fn disconnected(&self, state: State, reason: Option<String>, next_attempt: Option<Instant>) {
-        self.show(|view| {
-            view.state = state;
-            view.since = SystemTime::now();
-            view.reason = reason;
-            view.next_attempt = next_attempt;
-            view.pid = None;
-            view.connection = None;
-            // While it is being reconnected the tools stay in the list, so that the model's prompt doesn't change.
-            if state != State::Backoff {
-                view.tools = Arc::default();
-                view.info = None;
-            }
+        self.attempt = Some(Running {
+            attempt,
+            reports,
+            close,
         });
+    }
+
+    fn log(&self, before: State) {
         let view = self.publish.borrow().clone();
-        let wait_s = next_attempt.map(|at| at.saturating_duration_since(Instant::now()).as_secs());
-        match (&view.reason, state) {
-            (Some(reason), _) => {
-                tracing::warn!(server = %view.name(), state = state.as_str(), wait_s, "{}", connect_error(&view, reason));
+        let (server, state, before) = (view.name(), view.state.as_str(), before.as_str());
+        let wait_s = self.machine.pause().map(|pause| pause.as_secs_f64());
+        match (view.state, &view.reason, &view.info) {
+            (State::Connected, _, Some(info)) => tracing::info!(
+                %server, state, before, tools = view.tools.len(), protocol = info.protocol_version,
+                "connected to MCP server '{}'", crate::text::one_line(server.as_str()),
+            ),
+            (State::Backoff | State::Parked | State::Failed, Some(reason), _) => {
+                tracing::warn!(%server, state, before, wait_s, "{}", connect_error(&view, reason));
             }
-            (None, _) => tracing::info!(server = %view.name(), state = state.as_str(), "state"),
+            (_, reason, _) => tracing::info!(%server, state, before, reason, "state"),
         }
     }
 
@@ -298,7 +443,7 @@ fn answer(done: oneshot::Sender<()>) {
 
 async fn until(at: Option<Instant>) {
     match at {
-        Some(at) => sleep_until(at.into()).await,
+        Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
     }
 }

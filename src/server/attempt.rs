@@ -1,30 +1,34 @@
 //! One attempt: start the process, shake hands, read the tools, stay connected until something ends it, and clean up.
+//!
+//! It reports what happens and decides nothing about what comes next: that is the state machine's.
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use rmcp::service::ClientInitializeError;
 use tokio::{
     process::ChildStderr,
-    sync::{mpsc, watch},
+    sync::mpsc,
     task::JoinHandle,
     time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    actor::{Command, Surroundings, count_start, show},
+    actor::Surroundings,
+    child::{Child, LAST_WORDS},
     connection::{Connection, ListError, Running, ServerInfo},
     link::Link,
-    retry::Failure,
+    machine::Failure,
+    relist::Relist,
     stdio::{
         Pipes, Process, Program, StderrTail, StdioTransport, child_environment, child_path_with,
         describe_exit, drain, resolve_command,
     },
     tools::listed_tools,
-    view::{ListedTool, ServerView, State},
+    view::ListedTool,
 };
 use crate::{
     config::{ServerConfig, Stdio},
@@ -33,57 +37,67 @@ use crate::{
 
 /// A session that lived this long has proven itself.
 const PROVEN_AFTER: Duration = Duration::from_secs(30);
-/// Two readings of the tool list are at least this far apart, however often the server says it changed (CACHE-04).
-const RELIST_PAUSE: Duration = Duration::from_secs(1);
-/// How long to wait for an exit status after the pipe has ended, and for the last stderr lines after the exit.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Lines of stderr in a reason.
-const STDERR_LINES: usize = 3;
+/// How long a keepalive ping may take at most; less where pings are sent more often.
+const PING_TIMEOUT: Duration = Duration::from_secs(30);
+/// How soon a server that is due to be recycled but in use is looked at again.
+const RECYCLE_POLL: Duration = Duration::from_millis(500);
 
-/// Why an attempt is over.
-pub(super) enum End {
-    /// Something broke.
-    Broken {
-        /// Whether trying again can help.
-        failure: Failure,
-        /// The cause, redacted, without the server's name.
-        reason: String,
-        /// Whether the connection had proven itself before.
-        was_proven: bool,
-    },
-    /// Somebody asked.
-    Asked(Command),
+/// What an attempt tells its actor.
+pub(super) enum Report {
+    /// The process runs.
+    Started { pid: u32 },
+    /// The handshake and the first list are done.
+    Opened(Box<Opened>),
+    /// The list was read again.
+    Tools(Arc<[ListedTool]>),
+    /// The session is worth something.
+    Proven,
+    /// It is over: something broke. The reason is redacted and without the server's name.
+    Broken { failure: Failure, reason: String },
+    /// It is over: the configuration wants idle or old servers ended.
+    Recycled { reason: String },
 }
 
-/// The parts that an attempt works with.
-pub(super) struct Attempt<'a> {
-    pub(super) config: &'a Arc<ServerConfig>,
-    pub(super) stdio: &'a Stdio,
-    pub(super) surroundings: &'a Arc<Surroundings>,
-    pub(super) publish: &'a watch::Sender<Arc<ServerView>>,
+/// A connection on which the handshake and the first list are done.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) info: ServerInfo,
+    pub(super) tools: Arc<[ListedTool]>,
+}
+
+/// What an attempt works with.
+pub(super) struct Attempt {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) stdio: Stdio,
+    pub(super) surroundings: Arc<Surroundings>,
+    pub(super) stderr: StderrTail,
+    pub(super) reports: mpsc::UnboundedSender<Report>,
+    /// Ends the attempt.
+    pub(super) close: CancellationToken,
+}
+
+/// How an attempt ended.
+enum Over {
+    /// Somebody asked for it.
+    Told,
+    Reported(Report),
 }
 
 /// A reading of the tool list that is under way.
-type Relist = std::pin::Pin<Box<dyn Future<Output = Result<Tools, String>> + Send>>;
-
-/// A connection on which the handshake and the first list are done.
-struct Established {
-    connection: Connection,
-    running: Running,
-    info: ServerInfo,
-    tools: Tools,
-}
+type Reading = std::pin::Pin<Box<dyn Future<Output = Result<Tools, String>> + Send>>;
+/// A ping that is under way.
+type Ping = std::pin::Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// How the opening of a connection came out.
-enum Opened {
+enum Opening {
     Done(Box<Established>),
     Refused(OpenError),
     Late,
     Exited(std::io::Result<std::process::ExitStatus>),
-    Ended(End),
+    Told,
 }
 
-impl From<Result<Result<Established, OpenError>, tokio::time::error::Elapsed>> for Opened {
+impl From<Result<Result<Established, OpenError>, tokio::time::error::Elapsed>> for Opening {
     fn from(result: Result<Result<Established, OpenError>, tokio::time::error::Elapsed>) -> Self {
         match result {
             Ok(Ok(opened)) => Self::Done(Box::new(opened)),
@@ -93,101 +107,61 @@ impl From<Result<Result<Established, OpenError>, tokio::time::error::Elapsed>> f
     }
 }
 
+struct Established {
+    connection: Connection,
+    running: Running,
+    info: ServerInfo,
+    tools: Tools,
+}
+
 struct Tools {
     tools: Arc<[ListedTool]>,
     warnings: Vec<String>,
 }
 
-impl Attempt<'_> {
+impl Attempt {
     /// Runs the attempt to its end. No process is left when it returns.
-    pub(super) async fn run(self, inbox: &mut mpsc::Receiver<Command>) -> End {
-        let stderr = self.publish.borrow().stderr.clone();
+    pub(super) async fn run(self) {
         let deadline = Instant::now() + self.config.connect_timeout;
         let (process, pipes) = match self.start() {
             Ok(started) => started,
-            Err((failure, reason)) => {
-                return End::Broken {
-                    failure,
-                    reason,
-                    was_proven: false,
-                };
-            }
+            Err((failure, reason)) => return self.report(Report::Broken { failure, reason }),
         };
-        let mark = stderr.counters().lines;
-        let drain = self.drain(pipes.stderr, stderr.clone());
-        let mut child = Child {
-            process,
-            drain,
-            stderr,
-            mark,
-        };
-        self.show(|view| view.pid = Some(child.process.pid()));
+        let mut child = Child::new(process, self.stderr.clone(), |tail| {
+            self.drain(pipes.stderr, tail)
+        });
+        self.report(Report::Started {
+            pid: child.process.pid(),
+        });
 
         let link = Arc::new(Link::new(self.surroundings.busy_poll.clone()));
         let name: Arc<str> = self.config.name.as_str().into();
         let limits = &self.surroundings.limits;
         let transport = StdioTransport::new(name, pipes.stdin, pipes.stdout, limits, link.clone());
         let cancel = CancellationToken::new();
-        let opened = {
-            let mut opening = std::pin::pin!(timeout(
-                until(deadline),
-                self.open(transport, link.clone(), cancel.clone())
-            ));
-            tokio::select! {
-                command = next(inbox) => Opened::Ended(End::Asked(command)),
-                opened = &mut opening => opened.into(),
-                // STDIO-06: a child of it may hold the pipes, and an answer may still be in them.
-                status = child.process.exited() => match timeout(LAST_WORDS, &mut opening).await {
-                    Ok(opened) => opened.into(),
-                    Err(_) => Opened::Exited(status),
-                },
-            }
-        };
-        let opened = match opened {
-            Opened::Done(opened) => Ok(*opened),
-            Opened::Ended(end) => Err(end),
-            Opened::Refused(error) => Err(self.broken(error.into_reason(&link, &mut child).await, false)),
-            Opened::Late => Err(self.broken(child.with_stderr(self.no_answer()).await, false)),
-            Opened::Exited(status) => {
-                let what = status.map_or_else(|error| error.to_string(), describe_exit);
-                let reason = child
-                    .with_stderr(format!("{what} before it answered initialize"))
-                    .await;
-                Err(self.broken(reason, false))
-            }
-        };
-        let end = match opened {
-            Err(end) => end,
-            Ok(Established {
-                connection,
-                running,
-                info,
-                tools,
-            }) => {
-                self.connected(&connection, info, tools);
-                self.stay(connection, running, &link, &mut child, inbox).await
-            }
+        let over = match self
+            .open_until(deadline, transport, &link, &cancel, &mut child)
+            .await
+        {
+            Ok(established) => self.connected(established, &link, &mut child).await,
+            Err(over) => over,
         };
         // Calls in flight fail and the state is true now, not when the process is gone.
         cancel.cancel();
-        self.show(|view| {
-            view.connection = None;
-            (view.state, view.reason) = match &end {
-                End::Asked(Command::Stop(_)) => (State::Stopping, None),
-                End::Asked(Command::Restart(_)) => (State::Connecting, None),
-                End::Broken { reason, .. } => (State::Backoff, Some(reason.clone())),
-            };
-        });
-        child.process.stop().await;
-        child.drained().await;
-        // A grandchild outside the group may hold the pipe; then nobody waits for its words.
-        child.drain.abort();
-        end
+        if let Over::Reported(report) = over {
+            self.report(report);
+        }
+        child.end(&link).await;
+    }
+
+    fn report(&self, report: Report) {
+        // An actor that is gone wants to know nothing.
+        let _ = self.reports.send(report);
     }
 
     fn start(&self) -> Result<(Process, Pipes), (Failure, String)> {
         let own = &self.surroundings.environment;
-        let mut environment = child_environment(own, self.stdio);
+        let mut environment = child_environment(own, &self.stdio);
         let path = environment.get("PATH").unwrap_or_default().to_owned();
         let cwd = self.stdio.cwd.clone().unwrap_or_else(|| own.home_dir());
         let resolved = resolve_command(&self.stdio.command, &path, &self.surroundings.fallback_dirs, &cwd)
@@ -201,7 +175,6 @@ impl Attempt<'_> {
             environment,
             cwd,
         };
-        count_start(&self.publish.borrow().counters);
         Process::spawn(&program, &self.surroundings.death_watch).map_err(|error| {
             (
                 Failure::Transient,
@@ -218,6 +191,43 @@ impl Attempt<'_> {
             })
             .await;
         })
+    }
+
+    /// Opens the connection, unless time is up, the process exits, or somebody asks for the end.
+    async fn open_until(
+        &self,
+        deadline: Instant,
+        transport: StdioTransport,
+        link: &Arc<Link>,
+        cancel: &CancellationToken,
+        child: &mut Child,
+    ) -> Result<Established, Over> {
+        let opening = {
+            let open = self.open(transport, link.clone(), cancel.clone());
+            let mut open = std::pin::pin!(timeout(until(deadline), open));
+            tokio::select! {
+                () = self.close.cancelled() => Opening::Told,
+                opened = &mut open => opened.into(),
+                // STDIO-06: a child of it may hold the pipes, and an answer may still be in them.
+                status = child.process.exited() => match timeout(LAST_WORDS, &mut open).await {
+                    Ok(opened) => opened.into(),
+                    Err(_) => Opening::Exited(status),
+                },
+            }
+        };
+        let reason = match opening {
+            Opening::Done(established) => return Ok(*established),
+            Opening::Told => return Err(Over::Told),
+            Opening::Refused(error) => error.into_reason(link, child).await,
+            Opening::Late => child.with_stderr(self.no_answer()).await,
+            Opening::Exited(status) => {
+                let what = status.map_or_else(|error| error.to_string(), describe_exit);
+                child
+                    .with_stderr(format!("{what} before it answered initialize"))
+                    .await
+            }
+        };
+        Err(self.broken(reason))
     }
 
     async fn open(
@@ -269,40 +279,46 @@ impl Attempt<'_> {
         }
     }
 
-    fn connected(&self, connection: &Connection, info: ServerInfo, tools: Tools) {
+    /// Reports the connection and stays until it ends.
+    async fn connected(&self, established: Established, link: &Link, child: &mut Child) -> Over {
+        let Established {
+            connection,
+            running,
+            info,
+            tools,
+        } = established;
         self.warn(&tools.warnings);
-        let count = tools.tools.len();
-        tracing::info!(
-            server = %self.config.name, state = "connected", tools = count, protocol = info.protocol_version,
-            "connected to MCP server '{}'", text::one_line(self.config.name.as_str()),
-        );
-        self.show(|view| {
-            view.state = State::Connected;
-            view.since = SystemTime::now();
-            view.reason = None;
-            view.tools = tools.tools;
-            view.info = Some(Arc::new(info));
-            view.connection = Some(connection.clone());
-        });
+        self.report(Report::Opened(Box::new(Opened {
+            connection: connection.clone(),
+            info,
+            tools: tools.tools.clone(),
+        })));
+        let over = self.stay(connection, running, tools.tools, link, child).await;
+        if link.proven.load(Ordering::Relaxed) {
+            self.report(Report::Proven);
+        }
+        over
     }
 
-    /// Stays until the connection ends, the process exits, or somebody asks.
+    /// Stays until the connection ends, the process exits, somebody asks, or the configuration says that it is enough.
     async fn stay(
         &self,
         connection: Connection,
         running: Running,
+        mut tools: Arc<[ListedTool]>,
         link: &Link,
         child: &mut Child,
-        inbox: &mut mpsc::Receiver<Command>,
-    ) -> End {
+    ) -> Over {
         let since = Instant::now();
+        let mut proven_at = Some(since + PROVEN_AFTER);
         let mut closed = std::pin::pin!(running.waiting());
-        let mut relist: Option<Relist> = None;
-        let mut relist_at: Option<Instant> = None;
-        let mut relisted = since;
+        let mut relist = Relist::new(since);
+        let mut reading: Option<Reading> = None;
+        let mut ping_at = self.config.keepalive_interval.map(|interval| since + interval);
+        let mut ping: Option<Ping> = None;
         let reason = loop {
             tokio::select! {
-                command = next(inbox) => return End::Asked(command),
+                () = self.close.cancelled() => return Over::Told,
                 _ = &mut closed => break child.why_closed(link, "").await,
                 status = child.process.exited() => {
                     // Its last answers may still be in the pipe.
@@ -312,43 +328,117 @@ impl Attempt<'_> {
                         Err(error) => format!("waiting for the process failed: {error}"),
                     };
                 }
-                () = connection.tools_changed(), if relist_at.is_none() => {
-                    relist_at = Some(Instant::now().max(relisted + RELIST_PAUSE));
+                () = at(proven_at) => {
+                    proven_at = None;
+                    self.report(Report::Proven);
                 }
-                () = at(relist_at), if relist.is_none() => {
-                    relist_at = None;
-                    let limit = self.config.connect_timeout;
-                    let reading = self.read_tools(connection.clone());
-                    relist = Some(Box::pin(async move {
-                        match timeout(limit, reading).await {
-                            Ok(read) => read.map_err(|error| error.to_string()),
-                            Err(_) => Err(format!("no answer to tools/list within {} s", limit.as_secs_f64())),
-                        }
-                    }));
+                () = connection.tools_changed() => relist.notice(Instant::now()),
+                () = at(relist.due()) => {
+                    relist.begin();
+                    reading = Some(self.read_again(connection.clone()));
                 }
-                read = ready(&mut relist) => {
-                    relist = None;
-                    relisted = Instant::now();
-                    self.relisted(read);
+                read = ready(&mut reading) => {
+                    reading = None;
+                    let has_changed = self.read(read, &mut tools);
+                    relist.end(Instant::now(), has_changed);
+                }
+                () = at(ping_at) => {
+                    let interval = self.config.keepalive_interval.unwrap_or(PING_TIMEOUT);
+                    let now = Instant::now();
+                    // A server with a call on its hands is watched by that call's own time limit.
+                    let silent_since = connection.unused_since().unwrap_or(now);
+                    if ping.is_none() && silent_since + interval <= now {
+                        ping = Some(Box::pin(ping_within(interval.min(PING_TIMEOUT), connection.clone())));
+                    }
+                    ping_at = Some((silent_since + interval).max(now + interval / 4));
+                }
+                is_alive = ready(&mut ping) => {
+                    ping = None;
+                    ping_at = self.config.keepalive_interval.map(|interval| Instant::now() + interval);
+                    if !is_alive {
+                        break "it did not answer a keepalive ping".into();
+                    }
+                }
+                () = at(self.recycle_at(&connection, since)) => {
+                    if let Some(reason) = self.may_recycle(&connection, since) {
+                        return Over::Reported(Report::Recycled { reason });
+                    }
                 }
             }
         };
-        let was_proven = link.proven.load(Ordering::Relaxed) || since.elapsed() >= PROVEN_AFTER;
-        self.broken(format!("connection lost: {reason}"), was_proven)
+        self.broken(format!("connection lost: {reason}"))
     }
 
-    /// TOOL-13: the list is read again, and the catalog sees whether it really changed.
-    fn relisted(&self, read: Result<Tools, String>) {
-        match read {
-            Ok(tools) => {
-                self.warn(&tools.warnings);
-                self.show(|view| view.tools = tools.tools);
+    /// The earliest time at which the connection can be idle for long enough, or old enough.
+    fn recycle_at(&self, connection: &Connection, since: Instant) -> Option<Instant> {
+        let now = Instant::now();
+        let unused = connection.unused_since();
+        let idle = self
+            .config
+            .idle_timeout
+            .map(|limit| unused.unwrap_or(now) + limit);
+        let old = self.config.max_lifetime.map(|limit| match unused {
+            Some(_) => since + limit,
+            None => (since + limit).max(now + RECYCLE_POLL),
+        });
+        match (idle, old) {
+            (Some(idle), Some(old)) => Some(idle.min(old)),
+            (idle, old) => idle.or(old),
+        }
+    }
+
+    /// Ends the connection if it is time and nobody uses it; gives the reason.
+    fn may_recycle(&self, connection: &Connection, since: Instant) -> Option<String> {
+        let unused = connection.unused_since()?;
+        let is_over = |limit: Option<Duration>, from: Instant| limit.filter(|limit| from.elapsed() >= *limit);
+        let reason = match is_over(self.config.idle_timeout, unused) {
+            Some(limit) => format!("unused for {} s (idle_timeout_seconds)", limit.as_secs_f64()),
+            None => {
+                let limit = is_over(self.config.max_lifetime, since)?;
+                format!("{} s old (max_lifetime_seconds)", limit.as_secs_f64())
             }
+        };
+        connection
+            .close_if_unused()
+            .then(|| format!("{reason}; the next call starts it again"))
+    }
+
+    fn read_again(&self, connection: Connection) -> Reading {
+        let limit = self.config.connect_timeout;
+        let reading = self.read_tools(connection);
+        Box::pin(async move {
+            match timeout(limit, reading).await {
+                Ok(read) => read.map_err(|error| error.to_string()),
+                Err(_) => Err(format!(
+                    "no answer to tools/list within {} s",
+                    limit.as_secs_f64()
+                )),
+            }
+        })
+    }
+
+    /// TOOL-13: takes a list that was read again; gives whether it says anything new.
+    fn read(&self, read: Result<Tools, String>, tools: &mut Arc<[ListedTool]>) -> bool {
+        let read = match read {
+            Ok(read) => read,
             Err(error) => {
                 let error = self.surroundings.redactor.redact(&error).into_owned();
                 tracing::warn!(server = %self.config.name, error, "the changed tool list could not be read; the old one stays");
+                return false;
             }
+        };
+        let is_same = read.tools.len() == tools.len()
+            && read
+                .tools
+                .iter()
+                .zip(tools.iter())
+                .all(|(new, old)| new.definition.get() == old.definition.get());
+        if !is_same {
+            self.warn(&read.warnings);
+            *tools = read.tools.clone();
+            self.report(Report::Tools(read.tools));
         }
+        !is_same
     }
 
     fn no_answer(&self) -> String {
@@ -358,13 +448,11 @@ impl Attempt<'_> {
         )
     }
 
-    fn broken(&self, reason: String, was_proven: bool) -> End {
-        let reason = text::sanitize(&self.surroundings.redactor.redact(&reason)).into_owned();
-        End::Broken {
+    fn broken(&self, reason: String) -> Over {
+        Over::Reported(Report::Broken {
             failure: Failure::Transient,
-            reason,
-            was_proven,
-        }
+            reason: text::sanitize(&self.surroundings.redactor.redact(&reason)).into_owned(),
+        })
     }
 
     fn warn(&self, warnings: &[String]) {
@@ -372,60 +460,11 @@ impl Attempt<'_> {
             tracing::warn!(server = %self.config.name, "{}", text::one_line(warning));
         }
     }
-
-    fn show(&self, change: impl FnOnce(&mut ServerView)) {
-        show(self.publish, self.surroundings, change);
-    }
 }
 
-/// The child of an attempt with what it prints.
-struct Child {
-    process: Process,
-    drain: JoinHandle<()>,
-    stderr: StderrTail,
-    /// Lines that were there before this attempt.
-    mark: u64,
-}
-
-impl Child {
-    /// The reason of an end that the transport saw: its own failure, the exit, or a closed stdout. `when` says what
-    /// was going on.
-    async fn why_closed(&mut self, link: &Link, when: &str) -> String {
-        if let Some(failure) = link.failure() {
-            return failure;
-        }
-        // STDIO-06: the end of stdout is not an exit. Ask for it, but not for long.
-        let what = match timeout(LAST_WORDS, self.process.exited()).await {
-            Ok(Ok(status)) => describe_exit(status),
-            Ok(Err(error)) => format!("waiting for the process failed: {error}"),
-            Err(_) => "it closed its stdout".into(),
-        };
-        self.with_stderr(format!("{what}{when}")).await
-    }
-
-    /// Waits a moment for the end of stderr.
-    async fn drained(&mut self) {
-        if !self.drain.is_finished() {
-            let _ = timeout(LAST_WORDS, &mut self.drain).await;
-        }
-    }
-
-    /// The last lines on stderr, of this attempt's process only.
-    fn last_words(&self) -> Vec<String> {
-        let new = self.stderr.counters().lines.saturating_sub(self.mark);
-        self.stderr
-            .last_lines(STDERR_LINES.min(usize::try_from(new).unwrap_or(STDERR_LINES)))
-    }
-
-    /// Adds the last words on stderr, which are mostly the real reason.
-    async fn with_stderr(&mut self, what: String) -> String {
-        self.drained().await;
-        let lines = self.last_words();
-        match lines.is_empty() {
-            true => what,
-            false => format!("{what}; its last stderr lines: {}", lines.join(" | ")),
-        }
-    }
+/// Whether the server answers in time. A connection that is lost ends by itself, with a better reason.
+async fn ping_within(limit: Duration, connection: Connection) -> bool {
+    timeout(limit, connection.ping()).await.is_ok()
 }
 
 /// Why no connection came about.
@@ -466,14 +505,6 @@ impl OpenError {
     }
 }
 
-/// The next command; a supervisor that is gone means stop.
-async fn next(inbox: &mut mpsc::Receiver<Command>) -> Command {
-    match inbox.recv().await {
-        Some(command) => command,
-        None => Command::Stop(tokio::sync::oneshot::channel().0),
-    }
-}
-
 fn until(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
@@ -485,9 +516,9 @@ async fn at(instant: Option<Instant>) {
     }
 }
 
-async fn ready(relist: &mut Option<Relist>) -> Result<Tools, String> {
-    match relist {
-        Some(relist) => relist.await,
+async fn ready<T>(work: &mut Option<std::pin::Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
+    match work {
+        Some(work) => work.await,
         None => std::future::pending().await,
     }
 }

@@ -174,7 +174,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`Lost::NotSent`] when the connection is gone already.
-    pub fn request(&self, method: &'static str, params: Params) -> Result<PendingRequest, Lost> {
+    pub fn request(&self, method: &'static str, params: &Params) -> Result<PendingRequest, Lost> {
         self.channel.request(method, params)
     }
 
@@ -185,6 +185,8 @@ impl Connection {
     pub async fn list(&self, method: &'static str, key: &str, limits: &Limits) -> Result<Listed, ListError> {
         let mut listed = Listed::default();
         let mut cursors: Vec<String> = Vec::new();
+        let mut bytes = 0;
+        let mut begun_anew = false;
         loop {
             let members = cursors
                 .last()
@@ -192,13 +194,21 @@ impl Connection {
                 .unwrap_or_default();
             let mut request = self.request(
                 method,
-                Params {
+                &Params {
                     members,
                     ..Params::default()
                 },
             )?;
-            let page = match request.answer(|_| {}).await? {
-                Reply::Result(raw) => page_of(method, key, &raw),
+            let page = match request.answer().await? {
+                Reply::Result(raw) => {
+                    bytes += raw.get().len();
+                    page_of(method, key, &raw)
+                }
+                // PAGE-04: the cursor is not valid any more.
+                Reply::Error(raw) if !cursors.is_empty() && !begun_anew && is_invalid_params(&raw) => {
+                    (listed, cursors, bytes, begun_anew) = (Listed::default(), Vec::new(), 0, true);
+                    continue;
+                }
                 Reply::Error(raw) => Err(ListError::Refused {
                     method,
                     error: raw.get().to_owned(),
@@ -212,6 +222,13 @@ impl Connection {
                     return Ok(listed);
                 }
             };
+            if bytes > limits.list_bytes && !cursors.is_empty() {
+                listed.truncated = Some(format!(
+                    "it has more than {} bytes (limits.list_bytes)",
+                    limits.list_bytes
+                ));
+                return Ok(listed);
+            }
             let room = limits.list_items.saturating_sub(listed.items.len());
             if page.items.len() > room {
                 listed.items.extend(page.items.into_iter().take(room));
@@ -240,6 +257,24 @@ impl Connection {
         }
     }
 
+    /// Asks whether the server lives. Any answer says so, an error too: `ping` is optional in practice (PING-02).
+    ///
+    /// # Errors
+    /// [`Lost`] when the connection is gone.
+    pub(super) async fn ping(&self) -> Result<(), Lost> {
+        self.request("ping", &Params::default())?.answer().await.map(drop)
+    }
+
+    /// Since when nobody uses the connection; `None` while a request runs.
+    pub(super) fn unused_since(&self) -> Option<tokio::time::Instant> {
+        self.channel.unused_since()
+    }
+
+    /// Ends the connection if nobody uses it: no request is lost then, later ones are refused as never sent.
+    pub(super) fn close_if_unused(&self) -> bool {
+        self.channel.close_if_unused()
+    }
+
     /// Resolves when the server says that its tools changed.
     pub(super) async fn tools_changed(&self) {
         self.link.tools_changed.notified().await;
@@ -262,6 +297,14 @@ fn handshake_versions() -> impl Iterator<Item = &'static str> {
         .iter()
         .filter(|version| version.has_initialize())
         .map(ProtocolVersion::as_str)
+}
+
+fn is_invalid_params(error: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Code {
+        code: i64,
+    }
+    serde_json::from_str::<Code>(error.get()).is_ok_and(|error| error.code == -32602)
 }
 
 /// One page: its items, and the JSON text of the cursor to the next.

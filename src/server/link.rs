@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use serde_json::value::RawValue;
-use tokio::sync::Notify;
+use tokio::{process::ChildStdout, sync::Notify};
 
 use crate::busy_poll::BusyPoll;
 
@@ -29,6 +29,9 @@ pub(crate) struct Link {
     pub(super) tools_changed: Notify,
     initialize: OnceLock<Box<RawValue>>,
     failure: Mutex<Option<String>>,
+    /// What the transport leaves behind.
+    stdout: Mutex<Option<ChildStdout>>,
+    stdout_left: Notify,
 }
 
 impl Link {
@@ -62,6 +65,23 @@ impl Link {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get_or_insert(reason);
+    }
+
+    /// The transport ends, but the child may still have to say something before it exits.
+    pub(super) fn leave_stdout(&self, stdout: ChildStdout) {
+        *self.stdout.lock().unwrap_or_else(PoisonError::into_inner) = Some(stdout);
+        self.stdout_left.notify_one();
+    }
+
+    /// Reads the child's stdout to its end once the transport has left it: a child that cannot write does not exit
+    /// (STDIO-05).
+    pub(super) async fn drain_stdout(&self) {
+        self.stdout_left.notified().await;
+        let stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut stdout) = stdout {
+            // An error is an end, too.
+            let _ = tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await;
+        }
     }
 
     pub(super) fn count(counter: &AtomicU64) -> u64 {

@@ -5,16 +5,18 @@
 
 mod actor;
 mod attempt;
+mod child;
 mod connection;
 pub mod death_watch;
 mod link;
+mod machine;
+mod relist;
 mod request;
-mod retry;
 pub mod stdio;
 mod tools;
 mod view;
 
 pub use actor::{ServerHandle, Surroundings, connect_error, settled};
 pub use connection::{Capabilities, Connection, ListError, Listed, ServerInfo};
-pub use request::{Lost, Params, PendingRequest, Reply};
+pub use request::{Lost, Params, PendingRequest, Reply, Step};
 pub use view::{Counters, ListedTool, ServerView, State};

@@ -4,13 +4,12 @@
 //! through its queue and tasks, which cost as much as the whole way through the daemon (measured). rmcp does the
 //! handshake and answers the server's own requests on the same connection.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 
 use super::stdio::Channel;
-
-/// Progress notifications of one call that may wait for its frontend. More are dropped: progress is a stream.
-pub(super) const PROGRESS_QUEUE: usize = 64;
 
 /// A server's answer, in its own bytes.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ pub enum Lost {
 }
 
 /// The parameters of a request as they are written.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Params {
     /// The members of `params` as JSON text without the braces and without `_meta`.
     pub members: String,
@@ -49,44 +48,63 @@ pub struct Params {
     pub progress: bool,
 }
 
+/// What comes next of a request.
+#[derive(Debug)]
+pub enum Step {
+    /// The server is at work: the `params` of the newest progress notification since the last step, if there is one
+    /// that says more than those before.
+    Progress(Option<Box<RawValue>>),
+    /// The end.
+    Answer(Result<Reply, Lost>),
+}
+
 /// A request on its way. Dropping it before the answer is there tells the server to cancel (CANC-05).
 pub struct PendingRequest {
     pub(super) channel: Channel,
     pub(super) id: i64,
     pub(super) reply: oneshot::Receiver<Result<Reply, Lost>>,
-    pub(super) progress: Option<mpsc::Receiver<Box<RawValue>>>,
+    pub(super) progress: Option<Arc<Progress>>,
+    pub(super) is_sent: bool,
 }
 
 impl PendingRequest {
-    /// Sends the request, waits for the answer and gives every progress notification's `params` to `on_progress` before it, in order.
+    /// Sends the request if that is still to be done, and waits for what comes next. Cancel-safe. Nothing comes after
+    /// the answer, and the last progress comes before it.
+    pub async fn step(&mut self) -> Step {
+        if !self.is_sent {
+            tokio::select! {
+                biased;
+                // A pipe that breaks here breaks for the reader too; then the answer says that it is lost.
+                _ = self.channel.flush() => self.is_sent = true,
+                // Another's flush may have sent it.
+                answer = &mut self.reply => return Self::answered(answer),
+            }
+        }
+        let Some(progress) = &self.progress else {
+            return Self::answered((&mut self.reply).await);
+        };
+        tokio::select! {
+            biased;
+            () = progress.news.notified() => Step::Progress(progress.newest().latest.take()),
+            answer = &mut self.reply => Self::answered(answer),
+        }
+    }
+
+    /// Waits for the end, whatever the progress.
     ///
     /// # Errors
     /// [`Lost`] as soon as the connection is gone.
-    pub async fn answer(&mut self, mut on_progress: impl FnMut(&RawValue)) -> Result<Reply, Lost> {
-        tokio::select! {
-            biased;
-            // A pipe that breaks here breaks for the reader too; then the answer says that it is lost.
-            _ = self.channel.flush() => {}
-            // Another's flush may have sent it.
-            answer = &mut self.reply => return answer.unwrap_or(Err(Lost::Unknown)),
-        }
-        let answer = loop {
-            let Some(progress) = &mut self.progress else {
-                break (&mut self.reply).await;
-            };
-            tokio::select! {
-                biased;
-                Some(params) = progress.recv() => on_progress(&params),
-                answer = &mut self.reply => {
-                    while let Ok(params) = progress.try_recv() {
-                        on_progress(&params);
-                    }
-                    break answer;
-                }
+    pub async fn answer(&mut self) -> Result<Reply, Lost> {
+        loop {
+            if let Step::Answer(answer) = self.step().await {
+                return answer;
             }
-        };
+        }
+    }
+
+    fn answered(answer: Result<Result<Reply, Lost>, oneshot::error::RecvError>) -> Step {
         // The channel forgets a request only with its answer, its cancellation, or the connection's end.
-        answer.unwrap_or(Err(Lost::Unknown))
+        Step::Answer(answer.unwrap_or(Err(Lost::Unknown)))
     }
 
     /// Tells the server that nobody waits any more.
@@ -99,5 +117,47 @@ impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.channel
             .cancel(self.id, "nobody waits for the answer any more");
+    }
+}
+
+/// The way of progress from the transport to whoever waits for the request. It holds the newest message only: progress
+/// is a state, and a slow reader wants the last one (PROG-03).
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    newest: Mutex<Newest>,
+    news: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Newest {
+    latest: Option<Box<RawValue>>,
+    value: Option<f64>,
+}
+
+impl Progress {
+    /// Takes a notification in. One that doesn't say more than the last one is a sign of life and nothing else
+    /// (PROG-02); gives whether it was more, or had to replace one that nobody saw.
+    pub(super) fn report(&self, value: Option<f64>, params: &RawValue) -> bool {
+        let kept = {
+            let mut newest = self.newest();
+            let is_more = match (value, newest.value) {
+                (Some(value), Some(last)) => value > last,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            if is_more {
+                newest.value = value;
+                newest.latest.replace(params.to_owned()).is_none()
+            } else {
+                false
+            }
+        };
+        self.news.notify_one();
+        kept
+    }
+
+    /// Never held across an await.
+    fn newest(&self) -> std::sync::MutexGuard<'_, Newest> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -38,6 +38,8 @@ pub enum State {
     AuthRequired,
     /// Cannot work as it is configured: no attempt until a restart or a reload.
     Failed,
+    /// Ended because it was idle or old; the next call starts it again. Its tools stay in the list.
+    Recycled,
     /// Being stopped.
     Stopping,
 }
@@ -50,7 +52,7 @@ impl State {
             Self::Connecting => "connecting",
             Self::Connected => "connected",
             Self::Backoff | Self::Parked | Self::AuthRequired | Self::Failed => "failed",
-            Self::Stopping => "configured",
+            Self::Recycled | Self::Stopping => "configured",
         }
     }
 
@@ -64,6 +66,7 @@ impl State {
             Self::Parked => "parked",
             Self::AuthRequired => "auth_required",
             Self::Failed => "failed",
+            Self::Recycled => "recycled",
             Self::Stopping => "stopping",
         }
     }
@@ -85,6 +88,8 @@ pub struct Counters {
     pub calls: AtomicU64,
     /// Calls that ended in an error of any kind.
     pub errors: AtomicU64,
+    /// Calls that were made a second time after their connection was lost.
+    pub repeated: AtomicU64,
     /// Connections after the first.
     pub reconnects: AtomicU64,
     /// Child processes or connections that were started.

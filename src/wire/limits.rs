@@ -15,6 +15,8 @@ pub struct Limits {
     pub list_pages: usize,
     /// Items taken from one list of a server. Default 5,000.
     pub list_items: usize,
+    /// Bytes taken from one list of a server, all pages together. Default 32 MiB.
+    pub list_bytes: usize,
     /// Frontends at the same time. Default 256.
     pub connections: usize,
     /// Requests of one frontend in flight; further lines wait unread. Default 64.
@@ -34,6 +36,7 @@ impl Default for Limits {
             json_depth: 128,
             list_pages: 50,
             list_items: 5_000,
+            list_bytes: 32 << 20,
             connections: 256,
             in_flight: 64,
             queue_messages: 1_024,

@@ -78,6 +78,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
+    /// The stream itself. What was read and not handed out is lost.
+    pub fn into_source(self) -> R {
+        self.source
+    }
+
     /// Bytes of an unfinished line.
     pub fn pending_bytes(&self) -> usize {
         self.buffer.len() - self.start

@@ -159,7 +159,9 @@ fn progress_arrives_with_the_frontends_token_in_order_and_before_the_result() {
             assert_eq!(params["total"], 20);
             seen.push(params["progress"].as_u64().unwrap());
         };
-        assert_eq!(seen, (1..=20).collect::<Vec<_>>());
+        // At most ten a second (PROG-03), and the last one always.
+        assert!(seen.is_sorted() && seen.len() <= 5, "{seen:?}");
+        assert_eq!((seen[0], seen[seen.len() - 1]), (1, 20));
         assert_eq!(result["content"][0]["text"], "done after 0.2 s");
     }
 }

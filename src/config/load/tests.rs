@@ -51,11 +51,44 @@ fn a_plain_entry_has_the_documented_defaults() {
         (ToolsPolicy::default(), false, None)
     );
     assert_eq!(
-        (x.keepalive_interval, x.idle_timeout),
-        (Duration::from_secs(180), None)
+        (x.keepalive_interval, x.idle_timeout, x.max_concurrency),
+        (None, None, None)
     );
+    assert_eq!(x.max_total_timeout, Duration::from_secs(1800));
     assert_eq!(x.sampling, Sampling::default());
     assert!(findings(&entry("command: npx")).is_empty());
+}
+
+#[test]
+fn calls_are_limited_where_the_entry_says_so() {
+    for (lines, limit) in [
+        ("max_concurrency: 3", Some(3)),
+        ("supports_parallel_tool_calls: false", Some(1)),
+        ("supports_parallel_tool_calls: true", None),
+        ("supports_parallel_tool_calls: no\nmax_concurrency: 2", Some(2)),
+    ] {
+        let x = server(&entry(&format!("command: a\n{lines}")), "x");
+        assert_eq!(x.max_concurrency, limit, "{lines}");
+    }
+    let findings = findings(&entry("command: a\nmax_concurrency: 0"));
+    assert_eq!(findings.len(), 1, "{findings:?}");
+}
+
+#[test]
+fn a_call_may_always_take_as_long_as_its_timeout() {
+    let total = |lines: &str| server(&entry(&format!("command: a\n{lines}")), "x").max_total_timeout;
+    assert_eq!(total("max_total_timeout: 60"), Duration::from_secs(120));
+    assert_eq!(total("timeout: 4000"), Duration::from_secs(4000));
+    assert_eq!(
+        total("timeout: 10\nmax_total_timeout: 60"),
+        Duration::from_secs(60)
+    );
+}
+
+#[test]
+fn a_keepalive_is_at_least_five_seconds() {
+    let x = server(&entry("command: a\nkeepalive_interval: 1"), "x");
+    assert_eq!(x.keepalive_interval, Some(Duration::from_secs(5)));
 }
 
 use crate::config::{Sampling, ToolsPolicy};

@@ -10,20 +10,29 @@ use std::{
     },
 };
 
-use serde_json::value::RawValue;
-use tokio::{
-    process::ChildStdin,
-    sync::{mpsc, oneshot},
-};
+use tokio::{process::ChildStdin, sync::oneshot, time::Instant};
 
 use super::outbox::Outbox;
-use crate::server::request::{Lost, PROGRESS_QUEUE, Params, PendingRequest, Reply};
+use crate::server::request::{Lost, Params, PendingRequest, Progress, Reply};
+
+/// Requests that the daemon makes for itself: they don't keep an idle server awake.
+const UPKEEP: [&str; 2] = ["ping", "tools/list"];
 
 /// A request of ours that waits for its answer.
 pub(super) struct Waiting {
     pub(super) is_tool_call: bool,
+    is_upkeep: bool,
+    /// The number of its line in the outbox.
+    line: u64,
     pub(super) reply: oneshot::Sender<Result<Reply, Lost>>,
-    pub(super) progress: Option<mpsc::Sender<Box<RawValue>>>,
+    pub(super) progress: Option<Arc<Progress>>,
+}
+
+/// Requests in flight.
+struct Open {
+    waiting: HashMap<i64, Waiting>,
+    /// When somebody last used the connection.
+    used_at: Instant,
 }
 
 /// Shared by the transport, which reads answers, and everybody who makes requests.
@@ -33,7 +42,7 @@ pub(crate) struct Channel(Arc<Inner>);
 struct Inner {
     outbox: Outbox,
     /// `None` once the connection is over.
-    waiting: Mutex<Option<HashMap<i64, Waiting>>>,
+    open: Mutex<Option<Open>>,
     next_id: AtomicI64,
 }
 
@@ -42,7 +51,10 @@ impl Channel {
     pub(super) fn new(stdin: ChildStdin, limit: usize) -> Self {
         Self(Arc::new(Inner {
             outbox: Outbox::new(stdin, limit),
-            waiting: Mutex::new(Some(HashMap::new())),
+            open: Mutex::new(Some(Open {
+                waiting: HashMap::new(),
+                used_at: Instant::now(),
+            })),
             next_id: AtomicI64::new(0),
         }))
     }
@@ -60,32 +72,27 @@ impl Channel {
     ///
     /// # Errors
     /// [`Lost::NotSent`] when the connection is over or the child does not read.
-    pub(crate) fn request(&self, method: &'static str, params: Params) -> Result<PendingRequest, Lost> {
+    pub(crate) fn request(&self, method: &'static str, params: &Params) -> Result<PendingRequest, Lost> {
         // LIFE-01: a counter per connection, so that no id is ever used twice.
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         let (reply_sender, reply) = oneshot::channel();
-        let (progress_sender, progress) = match params.progress {
-            true => {
-                let (sender, receiver) = mpsc::channel(PROGRESS_QUEUE);
-                (Some(sender), Some(receiver))
-            }
-            false => (None, None),
-        };
-        let line = encode(id, method, &params);
+        let progress = params.progress.then(Arc::<Progress>::default);
+        let line = encode(id, method, params);
         {
-            let mut waiting = self.waiting();
-            let waiting = waiting.as_mut().ok_or(Lost::NotSent)?;
-            self.0.outbox.push(line).map_err(|error| {
+            let mut open = self.open();
+            let open = open.as_mut().ok_or(Lost::NotSent)?;
+            let line = self.0.outbox.push(line).map_err(|error| {
                 tracing::debug!(%error, "a request was not sent");
                 Lost::NotSent
             })?;
-            let is_tool_call = method == "tools/call";
-            waiting.insert(
+            open.waiting.insert(
                 id,
                 Waiting {
-                    is_tool_call,
+                    is_tool_call: method == "tools/call",
+                    is_upkeep: UPKEEP.contains(&method),
+                    line,
                     reply: reply_sender,
-                    progress: progress_sender,
+                    progress: progress.clone(),
                 },
             );
         }
@@ -95,6 +102,7 @@ impl Channel {
             id,
             reply,
             progress,
+            is_sent: false,
         })
     }
 
@@ -122,14 +130,36 @@ impl Channel {
 
     /// The request that an answer belongs to, once, and how many others wait.
     pub(super) fn take(&self, id: i64) -> Option<(Waiting, usize)> {
-        let mut waiting = self.waiting();
-        let waiting = waiting.as_mut()?;
-        Some((waiting.remove(&id)?, waiting.len()))
+        let mut open = self.open();
+        let open = open.as_mut()?;
+        let taken = open.waiting.remove(&id)?;
+        if !taken.is_upkeep {
+            open.used_at = Instant::now();
+        }
+        Some((taken, open.waiting.len()))
     }
 
     /// The way for the progress of a request, if it asked for any.
-    pub(super) fn progress_of(&self, id: i64) -> Option<mpsc::Sender<Box<RawValue>>> {
-        self.waiting().as_ref()?.get(&id)?.progress.clone()
+    pub(super) fn progress_of(&self, id: i64) -> Option<Arc<Progress>> {
+        self.open().as_ref()?.waiting.get(&id)?.progress.clone()
+    }
+
+    /// Since when nobody uses the connection; `None` while a request runs or when it is over.
+    pub(crate) fn unused_since(&self) -> Option<Instant> {
+        self.open().as_ref().and_then(Open::unused_since)
+    }
+
+    /// Ends the connection if nobody uses it: from here on requests are not taken, and none was lost. Gives whether it
+    /// is over.
+    pub(crate) fn close_if_unused(&self) -> bool {
+        let is_used = self
+            .open()
+            .as_ref()
+            .is_some_and(|open| open.unused_since().is_none());
+        if !is_used {
+            self.forget();
+        }
+        !is_used
     }
 
     /// Ends the connection: everybody who waits learns it now, and the child's stdin is closed.
@@ -145,15 +175,18 @@ impl Channel {
 
     /// The same with a reason.
     pub(super) fn fail(&self, lost: Lost) {
-        for (_, waiting) in self.waiting().take().into_iter().flatten() {
+        let Some(open) = self.open().take() else { return };
+        let taken = self.0.outbox.taken();
+        for waiting in open.waiting.into_values() {
+            let lost = if waiting.line > taken { Lost::NotSent } else { lost };
             // Who doesn't wait any more needs no reason.
             let _ = waiting.reply.send(Err(lost));
         }
     }
 
     /// Held for a lookup, never across an await; there is one thread, so it is never contended.
-    fn waiting(&self) -> MutexGuard<'_, Option<HashMap<i64, Waiting>>> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn open(&self) -> MutexGuard<'_, Option<Open>> {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes everything that is queued.
@@ -162,6 +195,13 @@ impl Channel {
     /// The pipe's error.
     pub(crate) async fn flush(&self) -> io::Result<()> {
         self.0.outbox.flush().await
+    }
+}
+
+impl Open {
+    fn unused_since(&self) -> Option<Instant> {
+        let is_used = self.waiting.values().any(|waiting| !waiting.is_upkeep);
+        (!is_used).then_some(self.used_at)
     }
 }
 

@@ -16,6 +16,8 @@ const ONE_WRITE: usize = 48 << 10;
 struct Queue {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
+    /// Lines that were ever taken out to be written.
+    taken: u64,
 }
 
 /// The pipe and what is left of a write that was interrupted: its rest comes first, or the next line would begin in
@@ -50,11 +52,11 @@ impl Outbox {
         }
     }
 
-    /// Puts a line at the end of the queue.
+    /// Puts a line at the end of the queue; gives its number.
     ///
     /// # Errors
     /// When the child reads so slowly that the limit is reached (STDIO-11); nothing was queued then.
-    pub(super) fn push(&self, line: Vec<u8>) -> io::Result<()> {
+    pub(super) fn push(&self, line: Vec<u8>) -> io::Result<u64> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.bytes > 0 && queue.bytes + line.len() > self.limit {
             return Err(io::Error::other(format!(
@@ -64,7 +66,12 @@ impl Outbox {
         }
         queue.bytes += line.len();
         queue.lines.push_back(line);
-        Ok(())
+        Ok(queue.taken + queue.lines.len() as u64)
+    }
+
+    /// The number of the last line of which a byte may have been written.
+    pub(super) fn taken(&self) -> u64 {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).taken
     }
 
     /// Writes everything that is queued. Whoever comes first writes for all who wait. Dropping the future loses
@@ -103,12 +110,15 @@ impl Outbox {
     fn next_batch(&self) -> Option<Vec<u8>> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let mut batch = queue.lines.pop_front()?;
+        let mut lines = 1;
         while let Some(next) = queue.lines.front()
             && batch.len() + next.len() <= ONE_WRITE
             && let Some(next) = queue.lines.pop_front()
         {
             batch.extend_from_slice(&next);
+            lines += 1;
         }
+        queue.taken += lines;
         queue.bytes -= batch.len();
         Some(batch)
     }

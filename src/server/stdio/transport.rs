@@ -25,7 +25,8 @@ use crate::{
 
 /// A child's stdin and stdout as an rmcp transport.
 pub(crate) struct StdioTransport {
-    lines: LineReader<ChildStdout>,
+    /// `None` only while it is dropped.
+    lines: Option<LineReader<ChildStdout>>,
     reading: Reading,
 }
 
@@ -40,7 +41,7 @@ impl StdioTransport {
         // Room for two messages of full size: one that is being written, one that waits.
         let channel = Channel::new(stdin, 2 * limits.message_bytes);
         Self {
-            lines: LineReader::new(stdout, limits.message_bytes),
+            lines: Some(LineReader::new(stdout, limits.message_bytes)),
             reading: Reading {
                 server,
                 channel,
@@ -71,7 +72,7 @@ impl StdioTransport {
         }
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
-        self.reading.channel.outbox().push(line)
+        self.reading.channel.outbox().push(line).map(drop)
     }
 }
 
@@ -182,16 +183,20 @@ impl Reading {
     fn progress(&self, params: Option<&RawValue>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Token<'a> {
+        struct Report<'a> {
             #[serde(borrow)]
             progress_token: &'a RawValue,
+            #[serde(borrow)]
+            progress: Option<&'a RawValue>,
         }
-        let token = params.and_then(|raw| serde_json::from_str::<Token<'_>>(raw.get()).ok());
-        let sender = token.and_then(|token| self.channel.progress_of(number(token.progress_token)?));
+        let Some(params) = params else { return };
+        let Ok(report) = serde_json::from_str::<Report<'_>>(params.get()) else {
+            return;
+        };
         // Progress for a request that is finished or never asked for it is dropped (PROG-02).
-        if let Some((sender, params)) = sender.zip(params)
-            && sender.try_send(params.to_owned()).is_err()
-        {
+        let way = number(report.progress_token).and_then(|id| self.channel.progress_of(id));
+        let value = report.progress.and_then(|value| value.get().parse().ok());
+        if way.is_some_and(|way| !way.report(value, params)) {
             Link::count(&self.link.dropped_progress);
         }
     }
@@ -285,7 +290,7 @@ impl Transport<RoleClient> for StdioTransport {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let line = match self.lines.next().await {
+            let line = match self.lines.as_mut()?.next().await {
                 Ok(Some(line)) => line,
                 Ok(None) => return None,
                 Err(LineError::TooLong { limit }) => {
@@ -324,5 +329,8 @@ impl Drop for StdioTransport {
     /// However the connection ends, nobody waits for ever.
     fn drop(&mut self) {
         self.reading.channel.forget();
+        if let Some(lines) = self.lines.take() {
+            self.reading.link.leave_stdout(lines.into_source());
+        }
     }
 }
