@@ -185,6 +185,7 @@ fn millis(time: Duration) -> u64 {
 
 fn outcome(lost: Lost) -> &'static str {
     match lost {
+        Lost::Unread => "",
         Lost::NotSent => "; it was certainly not carried out",
         Lost::Unknown | Lost::TooLarge { .. } => {
             "; it may or may not have been carried out, so it is not repeated"
@@ -253,7 +254,7 @@ impl CallError {
             }
             Self::Lost { server, tool, lost } => {
                 let code = match lost {
-                    Lost::NotSent => Code::ServerUnavailable,
+                    Lost::NotSent | Lost::Unread => Code::ServerUnavailable,
                     Lost::Unknown => Code::OutcomeUnknown,
                     Lost::TooLarge { .. } => Code::TooLarge,
                 };

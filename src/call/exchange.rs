@@ -1,6 +1,6 @@
 //! One request to a server and everything that can end it: the answer, its time, a lost connection.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,12 +10,12 @@ use super::{
     CallError, Caller, Request,
     admission::{Turn, Verdict},
     error::TimeLimit,
-    route::Route,
+    route::{RECONNECT, Route},
 };
 use crate::{
     catalog::ToolKind,
     config::ServerConfig,
-    server::{Connection, Counters, ListError, Lost, Params, Reply, Step},
+    server::{Connection, Counters, ListError, Lost, Params, Reply, ServerView, Step},
 };
 
 /// Two progress messages of one call are at least this far apart on their way to the frontend (PROG-03).
@@ -122,17 +122,18 @@ impl Caller {
         mut on_progress: impl FnMut(&RawValue),
     ) -> Result<Box<RawValue>, CallError> {
         let _turn = self.turn(route, limits).await?;
-        let mut may_repeat = true;
+        let mut tries = 1;
         loop {
             let connection = self.connection(route, limits).await?;
             let result = self
                 .exchange(route, &connection, method, params, limits, &mut on_progress)
                 .await;
             match result {
-                Err(CallError::Lost { lost, .. }) if may_repeat && is_harmless(route, lost) => {
-                    may_repeat = false;
+                Err(CallError::Lost { lost, .. }) if tries < tries_after(route, lost) => {
+                    tries += 1;
                     Counters::add(&route.view.counters.repeated);
                     tracing::info!(server = %route.server, tool = %route.tool, %lost, "a call is made again");
+                    replaced(route, &connection, limits).await;
                 }
                 result => return result,
             }
@@ -285,9 +286,17 @@ pub(super) fn verdict(result: &Result<Box<RawValue>, CallError>) -> Verdict {
     }
 }
 
-/// Whether a request whose connection was lost may be made again (CANC-07, B22): it was never written, or the tool
-/// says of itself that a second time changes nothing. A utility tool only reads.
-fn is_harmless(route: &Route, lost: Lost) -> bool {
+/// Waits until a connection that was lost is gone from the server's snapshot, too.
+async fn replaced(route: &Route, lost: &Connection, limits: &CallLimits) {
+    let mut views = route.handle.watch();
+    let is_gone = |view: &Arc<ServerView>| view.connection.as_ref().is_none_or(|it| !it.is(lost));
+    // If it isn't, the next try fails like this one.
+    let _ = timeout_at(limits.end_of(RECONNECT), views.wait_for(is_gone)).await;
+}
+
+/// How often a request may be made whose connection was lost (CANC-07, B22): once more if the tool says of itself that
+/// a second time changes nothing, a little more often if it was never written. A utility tool only reads.
+fn tries_after(route: &Route, lost: Lost) -> u32 {
     #[derive(Deserialize)]
     struct Definition {
         annotations: Option<Annotations>,
@@ -301,15 +310,17 @@ fn is_harmless(route: &Route, lost: Lost) -> bool {
         idempotent_hint: bool,
     }
     match (lost, route.kind) {
-        (Lost::NotSent, _) | (Lost::Unknown, ToolKind::Utility(_)) => true,
-        (Lost::TooLarge { .. }, _) => false,
+        (Lost::NotSent, _) => 3,
+        (Lost::Unknown, ToolKind::Utility(_)) => 2,
+        (Lost::TooLarge { .. } | Lost::Unread, _) => 1,
         (Lost::Unknown, ToolKind::Tool) => {
             let mut listed = route.view.tools.iter();
-            listed
+            let is_harmless = listed
                 .find(|listed| listed.name == route.tool)
                 .and_then(|listed| serde_json::from_str::<Definition>(listed.definition.get()).ok())
                 .and_then(|definition| definition.annotations)
-                .is_some_and(|annotations| annotations.read_only_hint || annotations.idempotent_hint)
+                .is_some_and(|annotations| annotations.read_only_hint || annotations.idempotent_hint);
+            1 + u32::from(is_harmless)
         }
     }
 }

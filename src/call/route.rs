@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How long a call waits for a server that is being reconnected.
-const RECONNECT: Duration = Duration::from_secs(5);
+pub(super) const RECONNECT: Duration = Duration::from_secs(5);
 /// How long it waits for one that was ended because nobody used it: that is no failure.
 const WAKE: Duration = Duration::from_secs(15);
 /// How long after a connection the merged list may take to show it.

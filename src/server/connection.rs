@@ -275,6 +275,11 @@ impl Connection {
         self.channel.close_if_unused()
     }
 
+    /// Whether it is the very same connection.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.link, &other.link)
+    }
+
     /// Resolves when the server says that its tools changed.
     pub(super) async fn tools_changed(&self) {
         self.link.tools_changed.notified().await;

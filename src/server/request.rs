@@ -26,6 +26,9 @@ pub enum Lost {
     /// The connection was gone before the request was written: it was certainly not carried out.
     #[error("connection lost before the request was sent")]
     NotSent,
+    /// The server takes nothing in any more: too much waits to be written to it already (STDIO-11).
+    #[error("it does not read its input, so the request was not sent")]
+    Unread,
     /// The connection broke after the request was written: it may have been carried out.
     #[error("connection lost while the request was running")]
     Unknown,

@@ -16,6 +16,7 @@ mod children;
 mod control;
 mod environment;
 mod fidelity;
+mod healing;
 mod hostile;
 mod isolation;
 mod lifecycle;

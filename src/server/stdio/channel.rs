@@ -71,7 +71,7 @@ impl Channel {
     /// Queues a request; waiting for its answer sends it.
     ///
     /// # Errors
-    /// [`Lost::NotSent`] when the connection is over or the child does not read.
+    /// [`Lost::NotSent`] when the connection is over, [`Lost::Unread`] when the child does not read.
     pub(crate) fn request(&self, method: &'static str, params: &Params) -> Result<PendingRequest, Lost> {
         // LIFE-01: a counter per connection, so that no id is ever used twice.
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl Channel {
             let open = open.as_mut().ok_or(Lost::NotSent)?;
             let line = self.0.outbox.push(line).map_err(|error| {
                 tracing::debug!(%error, "a request was not sent");
-                Lost::NotSent
+                Lost::Unread
             })?;
             open.waiting.insert(
                 id,

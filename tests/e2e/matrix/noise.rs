@@ -129,7 +129,6 @@ fn a_loop_of_list_and_notice_is_damped() {
 }
 
 #[test]
-#[ignore = "needs the list to be read anew when a cursor is refused (PAGE-04)"]
 fn an_expired_cursor_begins_the_list_anew_once() {
     let flags = ["--mode", "bad-cursor-once", "--page-size", "10"];
     let mut ward = Ward::of(Daemon::builder().fake("expired", &flags));
@@ -185,7 +184,6 @@ fn requests_and_silences_of_a_server_in_a_session() {
 }
 
 #[test]
-#[ignore = "needs keepalive pings of stdio servers whose entry has a keepalive_interval (PING-02)"]
 fn a_ping_that_is_refused_is_an_answer_and_one_that_is_lost_is_not() {
     let builder = Daemon::builder()
         .fake_with(

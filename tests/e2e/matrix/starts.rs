@@ -169,7 +169,6 @@ fn a_restart_revives_what_is_parked() {
 }
 
 #[test]
-#[ignore = "needs a call to revive a parked server"]
 fn a_call_revives_what_is_parked() {
     let flags = ["--mode", "exit-at-once"];
     let mut ward = Ward::of(Daemon::builder().fake("dead", &flags));
