@@ -123,6 +123,12 @@ impl Caller {
         limits: &CallLimits,
         on_progress: impl FnMut(&RawValue),
     ) -> Result<Box<RawValue>, CallError> {
+        if route.needs_task {
+            return Err(CallError::NeedsTask {
+                server: route.server.clone(),
+                tool: route.tool.to_string(),
+            });
+        }
         let arguments = object_text(request.arguments.as_deref())?;
         let name = crate::wire::to_json(&route.tool);
         let params = Params {

@@ -38,6 +38,16 @@ pub enum CallError {
         /// The tool's original name.
         tool: String,
     },
+    /// The server takes calls of the tool only as tasks (TOOL-15).
+    #[error(
+        "tool '{tool}' of MCP server '{server}' can only be called as a task (execution.taskSupport: required), and hermesd-mcp makes plain calls"
+    )]
+    NeedsTask {
+        /// The server.
+        server: ServerName,
+        /// The tool's original name.
+        tool: String,
+    },
     /// `arguments` is not an object (B50).
     #[error("the arguments of a tool call are a JSON object, not {found}")]
     Arguments {
@@ -219,6 +229,7 @@ impl CallError {
             Self::ServerNotFound { .. }
                 | Self::ToolNotFound { .. }
                 | Self::Excluded { .. }
+                | Self::NeedsTask { .. }
                 | Self::Arguments { .. }
         )
     }
@@ -232,7 +243,9 @@ impl CallError {
                 let names: Vec<&str> = did_you_mean.iter().map(ExposedName::as_str).collect();
                 RpcError::new(Code::ToolNotFound, text).with("did_you_mean", names)
             }
-            Self::Excluded { server, .. } => RpcError::new(Code::Denied, text).server(server),
+            Self::Excluded { server, .. } | Self::NeedsTask { server, .. } => {
+                RpcError::new(Code::Denied, text).server(server)
+            }
             Self::Arguments { .. } => RpcError::new(Code::InvalidParams, text),
             Self::Unavailable {
                 server,

@@ -13,7 +13,6 @@ use super::{
     route::{RECONNECT, Route},
 };
 use crate::{
-    catalog::ToolKind,
     config::ServerConfig,
     server::{Connection, Counters, ListError, Lost, Params, Reply, ServerView, Step},
 };
@@ -295,32 +294,11 @@ async fn replaced(route: &Route, lost: &Connection, limits: &CallLimits) {
 }
 
 /// How often a request may be made whose connection was lost (CANC-07, B22): once more if the tool says of itself that
-/// a second time changes nothing, a little more often if it was never written. A utility tool only reads.
+/// a second time changes nothing, a little more often if it was never written.
 fn tries_after(route: &Route, lost: Lost) -> u32 {
-    #[derive(Deserialize)]
-    struct Definition {
-        annotations: Option<Annotations>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Annotations {
-        #[serde(default)]
-        read_only_hint: bool,
-        #[serde(default)]
-        idempotent_hint: bool,
-    }
-    match (lost, route.kind) {
-        (Lost::NotSent, _) => 3,
-        (Lost::Unknown, ToolKind::Utility(_)) => 2,
-        (Lost::TooLarge { .. } | Lost::Unread, _) => 1,
-        (Lost::Unknown, ToolKind::Tool) => {
-            let mut listed = route.view.tools.iter();
-            let is_harmless = listed
-                .find(|listed| listed.name == route.tool)
-                .and_then(|listed| serde_json::from_str::<Definition>(listed.definition.get()).ok())
-                .and_then(|definition| definition.annotations)
-                .is_some_and(|annotations| annotations.read_only_hint || annotations.idempotent_hint);
-            1 + u32::from(is_harmless)
-        }
+    match lost {
+        Lost::NotSent => 3,
+        Lost::Unknown if route.is_repeatable => 2,
+        Lost::Unknown | Lost::TooLarge { .. } | Lost::Unread => 1,
     }
 }

@@ -41,6 +41,10 @@ pub(super) struct Route {
     pub(super) handle: ServerHandle,
     /// The server as it was when the tool was found.
     pub(super) view: Arc<ServerView>,
+    /// Whether the server says that a second call changes nothing more.
+    pub(super) is_repeatable: bool,
+    /// Whether the server takes its calls only as tasks.
+    pub(super) needs_task: bool,
     /// The exposed name of the server's `read_resource` tool, for texts that point to it.
     pub(super) read_resource: Option<String>,
 }
@@ -190,6 +194,8 @@ impl Route {
             server: found.server.clone(),
             tool: found.tool.clone(),
             kind: found.kind,
+            is_repeatable: found.read_only || found.idempotent,
+            needs_task: found.needs_task,
             view: handle.view(),
             handle: handle.clone(),
             read_resource: read_resource.map(|tool| tool.name.to_string()),

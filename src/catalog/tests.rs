@@ -161,6 +161,30 @@ fn toolsets_exist_only_with_tools() {
 }
 
 #[test]
+fn a_tool_that_must_be_called_as_a_task_is_known() {
+    let mut one = server("s", &[]);
+    one.tools = ["required", "optional", "forbidden"]
+        .map(|support| ListedTool {
+            name: support.into(),
+            definition: RawValue::from_string(format!(
+                r#"{{"name":"{support}","execution":{{"taskSupport":"{support}"}}}}"#
+            ))
+            .unwrap()
+            .into(),
+        })
+        .into();
+    let catalog = build(&[one], &Catalog::empty());
+    for tool in catalog.tools() {
+        assert_eq!(
+            tool.needs_task,
+            tool.tool.as_str() == "required",
+            "TOOL-15: {tool:?}"
+        );
+    }
+    assert_eq!(catalog.tools().len(), 3);
+}
+
+#[test]
 fn definitions_stay_the_servers_own_bytes_but_for_name_and_broken_schemas() {
     let good = r#"{"title":"A","name":"a","inputSchema":{"type":"object","properties":{"n":{"maximum":1.0e3,"type":"number"}}},"execution":{"taskSupport":"optional"},"x":18446744073709551616}"#;
     let bad = r#"{"name":"b","inputSchema":"nonsense","annotations":{"readOnlyHint":true}}"#;

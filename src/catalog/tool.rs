@@ -48,6 +48,8 @@ pub struct CatalogTool {
     pub read_only: bool,
     /// Whether the server says that a second call changes nothing more (`idempotentHint`). Untrusted.
     pub idempotent: bool,
+    /// Whether the server takes calls of it only as tasks (TOOL-15), which the daemon does not make.
+    pub needs_task: bool,
     /// Whether the configuration says that calls of this server may run side by side.
     pub parallel_safe: bool,
     /// The whole definition of a native tool, as the server sent it.
@@ -105,6 +107,14 @@ impl CatalogTool {
             .filter(|raw| raw.get().starts_with('{'))
             .copied();
         let hints = annotations.map(Hints::of).unwrap_or_default();
+        let execution = members.get("execution").copied().map(self::members);
+        let needs_task = execution
+            .and_then(|execution| {
+                execution
+                    .get("taskSupport")
+                    .map(|raw| raw.get() == r#""required""#)
+            })
+            .unwrap_or(false);
         let tool = Self {
             // Given by the catalog, when all names are known.
             name: ExposedName::new(""),
@@ -116,6 +126,7 @@ impl CatalogTool {
             annotations: annotations.map(|raw| raw.to_owned().into()),
             read_only: hints.read_only,
             idempotent: hints.idempotent,
+            needs_task,
             parallel_safe,
             definition: Some(listed.definition.clone()),
         };
@@ -134,6 +145,7 @@ impl CatalogTool {
             annotations: None,
             read_only: true,
             idempotent: true,
+            needs_task: false,
             parallel_safe,
             definition: None,
         }

@@ -312,9 +312,9 @@ impl Actor {
                     view.connection = None;
                 }
                 // While it is being reconnected the tools stay in the list, so that the model's prompt doesn't change.
-                let stays = matches!(
+                let stays = !matches!(
                     state,
-                    State::Connecting | State::Connected | State::Backoff | State::Recycled
+                    State::Parked | State::Failed | State::AuthRequired | State::Disabled
                 );
                 if !stays {
                     view.tools = Arc::default();
@@ -396,7 +396,7 @@ impl Actor {
     fn log(&self, before: State) {
         let view = self.publish.borrow().clone();
         let (server, state, before) = (view.name(), view.state.as_str(), before.as_str());
-        let wait_s = self.machine.pause().map(|pause| pause.as_secs_f64());
+        let wait_s = self.machine.pause().map(|pause| pause.as_millis() as f64 / 1e3);
         match (view.state, &view.reason, &view.info) {
             (State::Connected, _, Some(info)) => tracing::info!(
                 %server, state, before, tools = view.tools.len(), protocol = info.protocol_version,
@@ -405,6 +405,7 @@ impl Actor {
             (State::Backoff | State::Parked | State::Failed, Some(reason), _) => {
                 tracing::warn!(%server, state, before, wait_s, "{}", connect_error(&view, reason));
             }
+            (State::Connecting, ..) => tracing::info!(%server, state, before, "state"),
             (_, reason, _) => tracing::info!(%server, state, before, reason, "state"),
         }
     }

@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use rmcp::service::ClientInitializeError;
 use tokio::{
     process::ChildStderr,
     sync::mpsc,
@@ -22,6 +21,7 @@ use super::{
     connection::{Connection, ListError, Running, ServerInfo},
     link::Link,
     machine::Failure,
+    open_error::OpenError,
     relist::Relist,
     stdio::{
         Pipes, Process, Program, StderrTail, StdioTransport, child_environment, child_path_with,
@@ -465,44 +465,6 @@ impl Attempt {
 /// Whether the server answers in time. A connection that is lost ends by itself, with a better reason.
 async fn ping_within(limit: Duration, connection: Connection) -> bool {
     timeout(limit, connection.ping()).await.is_ok()
-}
-
-/// Why no connection came about.
-#[derive(Debug, thiserror::Error)]
-enum OpenError {
-    #[error(transparent)]
-    Handshake(#[from] Box<ClientInitializeError>),
-    #[error("it wants protocol version '{0}', which is not one of {known}", known = Connection::versions())]
-    Version(String),
-    #[error(transparent)]
-    List(#[from] ListError),
-}
-
-impl OpenError {
-    async fn into_reason(self, link: &Link, child: &mut Child) -> String {
-        match self {
-            Self::Handshake(error) => match *error {
-                ClientInitializeError::JsonRpcError(error) => {
-                    child
-                        .with_stderr(format!(
-                            "it refused initialize: {} (code {})",
-                            error.message, error.code.0
-                        ))
-                        .await
-                }
-                ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
-                    child.why_closed(link, " before it answered initialize").await
-                }
-                _ => {
-                    child
-                        .with_stderr("its answer to initialize is not an initialize result".into())
-                        .await
-                }
-            },
-            Self::List(ListError::Lost(_)) => child.why_closed(link, " before it answered tools/list").await,
-            error @ (Self::List(_) | Self::Version(_)) => child.with_stderr(error.to_string()).await,
-        }
-    }
 }
 
 fn until(deadline: Instant) -> Duration {

@@ -286,10 +286,11 @@ impl Connection {
     }
 
     /// The counters of this connection: name and value.
-    pub fn counters(&self) -> [(&'static str, u64); 4] {
+    pub fn counters(&self) -> [(&'static str, u64); 5] {
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("noise_lines", read(&self.link.noise)),
+            ("refused_requests", read(&self.link.refused)),
             ("malformed_messages", read(&self.link.malformed)),
             ("unclaimed_answers", read(&self.link.unclaimed)),
             ("dropped_progress", read(&self.link.dropped_progress)),

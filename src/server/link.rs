@@ -17,6 +17,8 @@ pub(crate) struct Link {
     pub(super) busy_poll: Arc<BusyPoll>,
     /// Lines on stdout that were not JSON-RPC (B12).
     pub(super) noise: AtomicU64,
+    /// Requests of the server that nobody here can answer: sampling and the like (SAMP-05).
+    pub(super) refused: AtomicU64,
     /// JSON-RPC messages that could not be understood.
     pub(super) malformed: AtomicU64,
     /// Answers to requests that nobody waits for: cancelled, timed out, or never sent (LIFE-02).

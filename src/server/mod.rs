@@ -10,6 +10,7 @@ mod connection;
 pub mod death_watch;
 mod link;
 mod machine;
+mod open_error;
 mod relist;
 mod request;
 pub mod stdio;

@@ -319,7 +319,7 @@ fn an_idle_server_is_ended_and_the_next_call_starts_it() {
 #[test]
 fn no_call_is_lost_when_servers_are_recycled_under_it() {
     let keys = json!({"idle_timeout_seconds": 0.02, "max_lifetime_seconds": 0.3});
-    let daemon = Daemon::builder().fake_with("a", &[], keys).start_connected();
+    let daemon = Daemon::builder().fake_with("a", &[], keys).start();
     let mut frontend = daemon.frontend();
     for n in 0..60 {
         let text = n.to_string();

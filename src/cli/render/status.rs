@@ -148,6 +148,16 @@ fn paint(state: &str) -> Paint {
 /// Why a server is down and what to do; nothing for one that is well or was switched off.
 fn problem(server: &Value, style: Style) -> String {
     let state = state(server);
+    if let Some(left) = server["circuit"]["retry_in_s"].as_u64() {
+        let name = clean_line(text(server, "name"));
+        return format!(
+            "\n{}: its calls failed one after the other; none is made for {}\n  {} `hermesd-mcp restart {}` tries at once\n",
+            style.warn(&format!("{name} is left alone")),
+            duration(left),
+            style.dim("next:"),
+            quote(text(server, "name")),
+        );
+    }
     if matches!(paint(state), Paint::Good | Paint::Dim) {
         return String::new();
     }
@@ -288,6 +298,20 @@ mod tests {
                 "both",
                 "failed",
                 json!({"since": null, "error": "config.yaml:3:5: error: mcp_servers.both.url: no"}),
+            ),
+        ]);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn an_open_circuit_and_a_recycled_server() {
+        let circuit = json!({"state": "open", "retry_in_s": 42});
+        let text = render(vec![
+            server("flaky", "connected", json!({"circuit": circuit, "tools": 3})),
+            server(
+                "rare",
+                "recycled",
+                json!({"reason": "unused for 60 s (idle_timeout_seconds)", "tools": 1}),
             ),
         ]);
         insta::assert_snapshot!(text);

@@ -121,7 +121,7 @@ impl Reading {
             Err(error) => return self.noise(line, &error.to_string()),
         };
         match (&envelope.method, envelope.id) {
-            (Some(_), Some(id)) => self.request(line, id),
+            (Some(method), Some(id)) => self.request(line, method, id),
             (Some(method), None) => self.notification(line, method, envelope.params),
             (None, Some(id)) => self.response(id, &envelope),
             (None, None) => self.noise(line, "neither a method nor an id"),
@@ -149,7 +149,12 @@ impl Reading {
         Incoming::Handled
     }
 
-    fn request(&self, line: &[u8], id: &RawValue) -> Incoming {
+    fn request(&self, line: &[u8], method: &str, id: &RawValue) -> Incoming {
+        // rmcp answers: a ping as one does, everything else with an error, as no capability was declared for it.
+        if method != "ping" {
+            Link::count(&self.link.refused);
+            tracing::debug!(server = &*self.server, method, "refused a request of the server");
+        }
         match serde_json::from_slice(line) {
             Ok(message) => Incoming::Message(Box::new(message)),
             Err(error) => {

@@ -175,6 +175,8 @@ fn requests_and_silences_of_a_server_in_a_session() {
     let refusal = answers(&ward.daemon, "samples-at-idle", "idle-sampling");
     assert_eq!(refusal.len(), 1);
     assert!(refusal[0]["error"]["code"].is_i64(), "SAMP-05: {refusal:?}");
+    let status = ward.daemon.status_of("samples-at-idle");
+    assert_eq!(status["refused_requests"], 1, "SAMP-05: {status}");
 
     // Inside of a call there is nobody to ask either, as no frontend said that it can.
     let params = json!({"messages": [], "maxTokens": 16});
