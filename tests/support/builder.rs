@@ -101,9 +101,19 @@ impl Builder {
 
     /// A fake server that keeps no record of what it receives, for measurements.
     pub(crate) fn fake_quiet(self, name: &str, flags: &[&str]) -> Self {
+        self.fake_quiet_with(name, flags, json!({}))
+    }
+
+    /// Likewise, with further keys for its entry.
+    pub(crate) fn fake_quiet_with(self, name: &str, flags: &[&str], keys: Value) -> Self {
         let mut args = vec![String::from("--marker"), self.marker_of(name)];
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
-        self.server(name, json!({"command": fake_server(), "args": args}))
+        let mut entry = json!({"command": fake_server(), "args": args});
+        entry
+            .as_object_mut()
+            .unwrap()
+            .extend(keys.as_object().unwrap().clone());
+        self.server(name, entry)
     }
 
     /// Any entry of `mcp_servers`.

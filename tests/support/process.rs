@@ -67,6 +67,41 @@ pub(crate) fn voluntary_switches(pid: u32) -> Option<u32> {
         .reduce(|sum, switches| sum + switches)
 }
 
+/// The process group of a process (Linux).
+pub(crate) fn group(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name before it may hold anything, even blanks and brackets: state, parent, group follow.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(2)?.parse().ok()
+}
+
+/// The children of a process, their children, and so on, dead ones included (Linux).
+pub(crate) fn descendants(pid: u32) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> = all()
+        .into_iter()
+        .filter_map(|(child, _)| Some((child, parent(child)?)))
+        .collect();
+    let mut found = vec![pid];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        let children = parents.iter().filter(|(_, its)| *its == parent);
+        found.extend(children.map(|(child, _)| child));
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+/// How many threads a process has (Linux).
+pub(crate) fn threads(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
+}
+
+/// The command line of a process, for a message (Linux).
+pub(crate) fn command_line(pid: u32) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
+
 /// How many files a process has open (Linux).
 pub(crate) fn open_files(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
@@ -104,6 +139,13 @@ fn field(status: &str, name: &str) -> Option<u32> {
 pub(crate) fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Sends a signal to a process group; that it is already gone is fine.
+pub(crate) fn signal_group(group: u32, signal: Signal) {
+    if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, signal);
     }
 }
 
