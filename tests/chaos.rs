@@ -75,6 +75,8 @@ const SERVERS: [Server; 6] = [
 
 /// How many frontends call.
 const FRONTENDS: u64 = 8;
+/// How long they call before anything is counted.
+const WARM_UP: Duration = Duration::from_secs(3);
 /// The time for everything to come back to what it was: a server that was killed often waits up to a minute before it
 /// is started again.
 const RECOVERY: Duration = Duration::from_secs(120);
@@ -101,26 +103,18 @@ fn every_call_ends_once_while_servers_are_killed_and_nothing_is_left_of_it() {
         let text = daemon.frontend().call_text(&echo, json!({"text": server.name}));
         assert_eq!(text, server.name);
     }
+    // What a daemon holds that has worked and isn't disturbed: buffers grow once and stay.
+    load_until(Instant::now() + WARM_UP, &daemon, seed).check_undisturbed();
     let before = Census::settled(&daemon);
 
     let end = Instant::now() + Duration::from_secs(seconds);
     let (tally, deeds) = thread::scope(|scope| {
-        let daemon = &daemon;
-        let frontends: Vec<_> = (0..FRONTENDS)
-            .map(|number| scope.spawn(move || load::call_until(end, daemon, seed, number)))
-            .collect();
-        let visitor = scope.spawn(move || load::come_and_go_until(end, daemon, seed));
-        let havoc = scope.spawn(move || havoc::wreak_until(end, daemon, seed));
-        let mut tally = Tally::default();
-        for frontend in frontends {
-            tally.add(&join(frontend));
-        }
-        join(visitor);
-        (tally, join(havoc))
+        let havoc = scope.spawn(|| havoc::wreak_until(end, &daemon, seed));
+        (load_until(end, &daemon, seed), join(havoc))
     });
     say(&format!("{tally}; {deeds}"));
 
-    tally.check(seconds);
+    tally.check_disturbed(seconds);
     assert!(deeds.kills > 0, "it was no chaos: {deeds}");
     wait_within(RECOVERY, "all servers are connected again", || {
         SERVERS
@@ -136,6 +130,22 @@ fn every_call_ends_once_while_servers_are_killed_and_nothing_is_left_of_it() {
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait_exit(Duration::from_secs(30)).code(), Some(0));
     daemon.assert_no_leftovers();
+}
+
+/// Eight frontends that call, and one that comes and goes.
+fn load_until(end: Instant, daemon: &Daemon, seed: u64) -> Tally {
+    thread::scope(|scope| {
+        let frontends: Vec<_> = (0..FRONTENDS)
+            .map(|number| scope.spawn(move || load::call_until(end, daemon, seed, number)))
+            .collect();
+        let visitor = scope.spawn(move || load::come_and_go_until(end, daemon, seed));
+        let mut tally = Tally::default();
+        for frontend in frontends {
+            tally.add(&join(frontend));
+        }
+        join(visitor);
+        tally
+    })
 }
 
 fn from_environment(name: &str) -> Option<u64> {

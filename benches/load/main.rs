@@ -18,6 +18,8 @@ mod relay;
 #[cfg(unix)]
 mod run;
 #[cfg(unix)]
+mod sick;
+#[cfg(unix)]
 #[path = "../../tests/support/mod.rs"]
 mod support;
 

@@ -11,6 +11,7 @@ use crate::{
     figures::{Samples, Table},
     lines::Lines,
     relay::{Relay, Way},
+    sick::beside_sick_servers,
     support::{Daemon, process},
 };
 
@@ -47,6 +48,7 @@ pub(crate) fn run(quick: bool) {
     let mut table = Table::default();
     runtime.block_on(async {
         calls(&plan, &mut table).await;
+        beside_sick_servers(plan.rounds, plan.calls * 5, &mut table).await;
         lists_and_idleness(&plan, &mut table).await;
     });
     println!("{table}");

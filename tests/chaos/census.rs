@@ -76,7 +76,10 @@ impl Census {
             thread::sleep(Duration::from_millis(50));
             now = Self::now(daemon);
         }
-        crate::say(&format!("before {self:?}, after {now:?}"));
+        crate::say(&format!(
+            "files {} → {}, threads {} → {}, memory {} → {} KiB",
+            self.files, now.files, self.threads, now.threads, self.resident_kib, now.resident_kib
+        ));
         assert!(self.is_matched_by(&now), "before {self:#?}, after {now:#?}");
         wait_within(LIMIT, "no dead child is uncollected", || {
             process::zombies_of(daemon.pid()).is_empty()

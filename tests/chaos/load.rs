@@ -14,8 +14,8 @@ use crate::{
     support::{Daemon, Frontend, Message},
 };
 
-/// Calls of one frontend at the same time; the daemon's own limit is 64.
-const IN_FLIGHT: usize = 32;
+/// Calls of one frontend at the same time, a few below the daemon's limit of 64.
+const IN_FLIGHT: usize = 60;
 /// The size of a large text, in bytes.
 const LARGE: usize = 100_000;
 /// Longer than any call may take: a server's timeout of 30 s, a reconnect, and a busy machine.
@@ -47,16 +47,28 @@ impl Tally {
         }
     }
 
-    /// Checks what only all together can show.
+    /// Checks the calls to servers that nobody disturbed: all succeeded that weren't cancelled.
     #[track_caller]
-    pub(crate) fn check(&self, seconds: u64) {
-        let errors: u64 = self.errors.values().sum();
-        assert_eq!(self.calls, self.right + self.silent + errors, "{self}");
-        assert!(self.progress > 0, "{self}");
-        // Servers are away for a second or so after each kill, so most calls find theirs there.
+    pub(crate) fn check_undisturbed(&self) {
+        self.check_sum();
+        assert!(self.errors.keys().all(|&code| code == CANCELLED), "{self}");
+    }
+
+    /// Checks the calls to servers that were killed all the time.
+    #[track_caller]
+    pub(crate) fn check_disturbed(&self, seconds: u64) {
+        self.check_sum();
+        // Servers are away for a second or so after each kill, so many calls find theirs there.
         assert!(self.right * 4 > self.calls, "too few calls succeeded: {self}");
         let least = if seconds >= 60 { 20_000 } else { seconds * 20 };
         assert!(self.calls >= least, "fewer than {least} calls: {self}");
+    }
+
+    #[track_caller]
+    fn check_sum(&self) {
+        let errors: u64 = self.errors.values().sum();
+        assert_eq!(self.calls, self.right + self.silent + errors, "{self}");
+        assert!(self.right > 0 && self.progress > 0, "{self}");
     }
 }
 
@@ -165,7 +177,7 @@ impl Caller {
         let name = SERVERS[server].name;
         let is_cancelled_later = random.u32(..100) < 8;
         let with_progress = random.u32(..100) < 10;
-        let size = if random.u32(..100) < 3 {
+        let size = if random.u32(..100) < 2 {
             LARGE
         } else {
             random.usize(..200)
