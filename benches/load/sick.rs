@@ -12,7 +12,7 @@ use crate::{
     support::{Daemon, LIMIT},
 };
 
-/// The bound on the slowest calls.
+/// What the slowest calls may take beside sick servers, against alone.
 const LIMIT_OF_RATIO: f64 = 1.5;
 
 /// Measures `rounds` times so many calls alone and beside the sick ones, in turns, and adds the rows.

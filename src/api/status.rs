@@ -52,6 +52,7 @@ pub(super) fn status(app: &App, only: Option<&str>) -> Value {
         "generation": directory.catalog.generation(),
         "uptime_s": app.started.elapsed().as_secs(),
         "pid": std::process::id(),
+        "tasks": tokio::runtime::Handle::current().metrics().num_alive_tasks(),
         "version": env!("CARGO_PKG_VERSION"),
         "config": config,
         "servers": servers,

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::json;
+
 use crate::{
     KEPT_KIB, RECOVERY, SERVERS,
     support::{Daemon, LIMIT, process, wait_within},
@@ -19,6 +21,8 @@ pub(crate) struct Census {
     files: usize,
     threads: usize,
     resident_kib: u32,
+    /// Tasks of its runtime, that of the frontend that asks included.
+    tasks: u64,
 }
 
 impl Census {
@@ -33,6 +37,7 @@ impl Census {
             files: process::open_files(pid),
             threads: process::threads(pid),
             resident_kib: process::resident_kib(pid).expect("the daemon runs"),
+            tasks: 0,
         }
     }
 
@@ -53,6 +58,8 @@ impl Census {
             }
             last = now;
         }
+        // Asking opens a file, so it is done last; the sessions before this one are over by now.
+        last.tasks = tasks(daemon);
         last
     }
 
@@ -81,6 +88,7 @@ impl Census {
             self.files, now.files, self.threads, now.threads, self.resident_kib, now.resident_kib
         ));
         assert!(self.is_matched_by(&now), "before {self:#?}, after {now:#?}");
+        wait_within(LIMIT, "no task is left over", || tasks(daemon) <= self.tasks);
         wait_within(LIMIT, "no dead child is uncollected", || {
             process::zombies_of(daemon.pid()).is_empty()
         });
@@ -92,6 +100,11 @@ impl Census {
             && now.threads <= self.threads
             && now.resident_kib <= self.resident_kib + KEPT_KIB
     }
+}
+
+fn tasks(daemon: &Daemon) -> u64 {
+    let status = daemon.frontend().result("hermes/status", json!({}));
+    status["tasks"].as_u64().expect("a number of tasks")
 }
 
 /// All processes of all servers, wherever they hang in the tree of processes.
