@@ -121,8 +121,8 @@ async fn serve_until_stopped(options: Options) -> Result<(), Error> {
     let config = config?;
 
     // Signals first: a SIGTERM from now on is a clean stop, whatever is going on.
-    let stopping = CancellationToken::new();
-    tokio::spawn(stop_on_signal(stopping.clone(), signals()?));
+    let (stopping, hurry) = (CancellationToken::new(), CancellationToken::new());
+    tokio::spawn(stop_on_signal(stopping.clone(), hurry.clone(), signals()?));
 
     let socket = paths::socket_path(socket.as_deref(), settings.socket.as_deref(), &environment)?;
     let listener = Listener::bind(&socket).await?;
@@ -136,6 +136,7 @@ async fn serve_until_stopped(options: Options) -> Result<(), Error> {
     let redactor = Arc::new(Redactor::new(config.secrets()));
     let busy_poll = Arc::new(BusyPoll::default());
     let surroundings = Surroundings {
+        hurry: hurry.clone(),
         busy_poll: busy_poll.clone(),
         fallback_dirs: known_dirs(&environment),
         limits: settings.limits.clone(),
@@ -167,11 +168,13 @@ async fn serve_until_stopped(options: Options) -> Result<(), Error> {
     // From here on a connect is refused instead of waiting for an answer that will not come.
     let _lock = listener.close();
     frontends.close();
-    if timeout(settings.drain_timeout, frontends.wait()).await.is_err() {
-        tracing::warn!(
-            frontends = frontends.len(),
-            "calls are still running after drain_timeout; they are ended"
-        );
+    let why = tokio::select! {
+        () = frontends.wait() => None,
+        () = sleep(settings.drain_timeout) => Some("calls are still running after drain_timeout; they are ended"),
+        () = hurry.cancelled() => Some("a second signal came while calls were running; they are ended"),
+    };
+    if let Some(why) = why {
+        tracing::warn!(frontends = frontends.len(), "{why}");
     }
     supervisor.stop().await;
     // Calls that the stop ended have their error answers by now.
@@ -258,13 +261,22 @@ fn signals() -> Result<Signals, Error> {
 }
 
 #[cfg(unix)]
-async fn stop_on_signal(stopping: CancellationToken, [mut terminate, mut interrupt, mut hangup]: Signals) {
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        _ = hangup.recv() => {}
+async fn stop_on_signal(
+    stopping: CancellationToken,
+    hurry: CancellationToken,
+    [mut terminate, mut interrupt, mut hangup]: Signals,
+) {
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
+        }
+        match stopping.is_cancelled() {
+            false => stopping.cancel(),
+            true => hurry.cancel(),
+        }
     }
-    stopping.cancel();
 }
 
 #[cfg(not(unix))]
@@ -273,8 +285,11 @@ fn signals() -> Result<(), Error> {
 }
 
 #[cfg(not(unix))]
-async fn stop_on_signal(stopping: CancellationToken, (): ()) {
-    if tokio::signal::ctrl_c().await.is_ok() {
-        stopping.cancel();
+async fn stop_on_signal(stopping: CancellationToken, hurry: CancellationToken, (): ()) {
+    while tokio::signal::ctrl_c().await.is_ok() {
+        match stopping.is_cancelled() {
+            false => stopping.cancel(),
+            true => hurry.cancel(),
+        }
     }
 }

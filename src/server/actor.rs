@@ -47,6 +47,8 @@ pub struct Surroundings {
     pub redactor: Arc<Redactor>,
     /// Ends children if the daemon dies.
     pub death_watch: DeathWatch,
+    /// Cancelled when the daemon's end is in a hurry: no server is waited for longer than it must be.
+    pub hurry: CancellationToken,
     /// Signalled whenever any server's view changed.
     pub changed: Arc<Notify>,
 }

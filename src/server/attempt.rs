@@ -151,7 +151,7 @@ impl Attempt {
         if let Over::Reported(report) = over {
             self.report(report);
         }
-        child.end(&link).await;
+        child.end(&link, &self.surroundings.hurry).await;
     }
 
     fn report(&self, report: Report) {

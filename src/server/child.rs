@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::{task::JoinHandle, time::timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     link::Link,
@@ -39,9 +40,9 @@ impl Child {
     }
 
     /// Ends the process with everything it started, reading what it still prints.
-    pub(super) async fn end(mut self, link: &Link) {
+    pub(super) async fn end(mut self, link: &Link, hurry: &CancellationToken) {
         tokio::select! {
-            () = self.process.stop() => {}
+            () = self.process.stop(hurry) => {}
             () = drain_for_ever(link) => {}
         }
         self.drained().await;

@@ -362,6 +362,45 @@ fn a_stopping_daemon_tells_finishes_and_refuses() {
 }
 
 #[test]
+fn a_second_signal_hurries() {
+    let mut daemon = Daemon::builder()
+        .settings(json!({"drain_timeout": 600}))
+        .fake("a", &["--mode", "ignores-eof"])
+        .start_connected();
+    let mut frontend = daemon.frontend();
+    frontend.send(
+        1,
+        "tools/call",
+        json!({"name": "mcp_a_slow", "arguments": {"seconds": 600}}),
+    );
+    wait_until("the call is there", || {
+        daemon.received_method("a", "tools/call").len() == 1
+    });
+    daemon.signal(Signal::TERM);
+    wait_until("it stops", || daemon.log().contains("stopping"));
+    daemon.signal(Signal::INT);
+    assert_eq!(frontend.answer(1).code(), 1015);
+    assert_eq!(daemon.wait_exit(LIMIT).code(), Some(0));
+    daemon.assert_no_leftovers();
+}
+
+/// A session of its own: no terminal, and no signal that is meant for the daemon's group.
+#[test]
+fn each_server_leads_a_session_of_its_own() {
+    let daemon = Daemon::builder().fake("a", &["--grandchild"]).start_connected();
+    let pid = pid_of(&daemon, "a");
+    for process in daemon.processes("a") {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        // After the name in parentheses: state, parent, group, session.
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        assert_eq!(
+            (fields[2], fields[3]),
+            (pid.to_string().as_str(), pid.to_string().as_str())
+        );
+    }
+}
+
+#[test]
 fn a_time_limit_says_which_it_was() {
     let daemon = Daemon::builder()
         .fake_with("a", &["--mode", "mute-calls"], json!({"timeout": 1}))

@@ -7,6 +7,7 @@ mod process;
 mod resolve;
 mod stderr;
 mod transport;
+#[cfg(unix)]
 mod unsafe_process;
 
 pub(crate) use channel::Channel;

@@ -11,6 +11,7 @@ use tokio::{
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
     time::{Instant, sleep, timeout},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{environment::Environment, server::death_watch::Guard, wire::STOP_GRACE};
 
@@ -41,8 +42,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts the program: argv as given, never a shell (STDIO-10); the leader of a process group of its own
-    /// (STDIO-07); exactly the given environment.
+    /// Starts the program: argv as given, never a shell (STDIO-10); the leader of a session of its own (STDIO-07);
+    /// exactly the given environment.
     ///
     /// # Errors
     /// The system's error, without a word about the environment.
@@ -67,8 +68,7 @@ impl Process {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         #[cfg(unix)]
-        command.process_group(0);
-        super::unsafe_process::die_with_parent(&mut command);
+        super::unsafe_process::isolate(&mut command);
         let mut child = command.spawn()?;
         let missing = || io::Error::other("the child has no pipes");
         let pid = child.id().ok_or_else(missing)?;
@@ -100,9 +100,13 @@ impl Process {
     /// Ends the child and its whole group; its stdin must be closed already, or be closed soon.
     ///
     /// The ladder of STDIO-05: [`STOP_GRACE`] for the end of input, SIGTERM to the group, [`STOP_GRACE`], SIGKILL.
-    /// A leader that exits early may leave others of its group behind; they get SIGTERM at once.
-    pub(crate) async fn stop(&mut self) {
-        let exited = timeout(STOP_GRACE, self.child.wait()).await.is_ok();
+    /// A leader that exits early may leave others of its group behind; they get SIGTERM at once. So does everybody when
+    /// there is a hurry.
+    pub(crate) async fn stop(&mut self, hurry: &CancellationToken) {
+        let exited = tokio::select! {
+            exited = timeout(STOP_GRACE, self.child.wait()) => exited.is_ok(),
+            () = hurry.cancelled() => false,
+        };
         if exited && !self.group_is_alive() {
             return;
         }
