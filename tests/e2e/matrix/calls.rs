@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::Ward;
@@ -119,6 +120,34 @@ fn what_may_be_done_twice_is_repeated_once() {
         assert_eq!(lines(&file), [tool, tool], "CANC-07");
         assert_eq!(ward.daemon.starts("a"), starts);
     }
+}
+
+/// The server doesn't read: a large request is stuck in its pipe, and the one behind it was never written.
+#[test]
+#[ignore = "needs requests that were never written to be told apart from those that were, when the connection is lost"]
+fn what_was_never_written_has_no_unknown_outcome() {
+    let mut ward = Ward::of(Daemon::builder().fake("a", &[]));
+    ward.wait_state(LIMIT, "a", "connected");
+    ward.call("a", "stop_reading", json!({"seconds": 60}));
+    let echo = |text: String| json!({"server": "a", "tool": "echo", "arguments": {"text": text}});
+    for (id, text) in [
+        ("stuck", "x".repeat(1 << 20)),
+        ("behind it", "never written".into()),
+    ] {
+        ward.frontend.send(id, "hermes/call", echo(text));
+    }
+    ward.wait(LIMIT, "both are counted as calls", |daemon| {
+        daemon.status_of("a")["calls"] == 3
+    });
+    let pid = ward.daemon.status_of("a")["pid"].as_u64().unwrap();
+    process::signal_group(u32::try_from(pid).unwrap(), Signal::KILL);
+    let stuck = ward.frontend.answer("stuck").value();
+    assert_eq!(stuck["code"], 1015, "a part of it was written: {stuck}");
+    let behind = ward.frontend.answer("behind it").value();
+    assert!(
+        behind["result"] == "never written" || behind["code"] == 1002,
+        "CANC-07: repeated, or certainly not carried out: {behind}"
+    );
 }
 
 #[test]
