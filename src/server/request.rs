@@ -74,22 +74,16 @@ impl PendingRequest {
     /// Sends the request if that is still to be done, and waits for what comes next. Cancel-safe. Nothing comes after
     /// the answer, and the last progress comes before it.
     pub async fn step(&mut self) -> Step {
-        if !self.is_sent {
+        loop {
             tokio::select! {
                 biased;
                 // A pipe that breaks here breaks for the reader too; then the answer says that it is lost.
-                _ = self.channel.flush() => self.is_sent = true,
-                // Another's flush may have sent it.
-                answer = &mut self.reply => return Self::answered(answer),
+                _ = self.channel.flush(), if !self.is_sent => self.is_sent = true,
+                // While this waits for the pipe, another's flush may have sent it.
+                latest = news(self.progress.as_deref()) => return Step::Progress(latest),
+                // The channel forgets a request only with its answer, its cancellation, or the connection's end.
+                answer = &mut self.reply => return Step::Answer(answer.unwrap_or(Err(Lost::Unknown))),
             }
-        }
-        let Some(progress) = &self.progress else {
-            return Self::answered((&mut self.reply).await);
-        };
-        tokio::select! {
-            biased;
-            () = progress.news.notified() => Step::Progress(progress.newest().latest.take()),
-            answer = &mut self.reply => Self::answered(answer),
         }
     }
 
@@ -105,14 +99,20 @@ impl PendingRequest {
         }
     }
 
-    fn answered(answer: Result<Result<Reply, Lost>, oneshot::error::RecvError>) -> Step {
-        // The channel forgets a request only with its answer, its cancellation, or the connection's end.
-        Step::Answer(answer.unwrap_or(Err(Lost::Unknown)))
-    }
-
     /// Tells the server that nobody waits any more.
     pub fn cancel(self, reason: &str) {
         self.channel.cancel(self.id, reason);
+    }
+}
+
+/// The next progress; never comes for a request that didn't ask for any.
+async fn news(progress: Option<&Progress>) -> Option<Box<RawValue>> {
+    match progress {
+        Some(progress) => {
+            progress.news.notified().await;
+            progress.newest().latest.take()
+        }
+        None => std::future::pending().await,
     }
 }
 

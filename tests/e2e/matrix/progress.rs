@@ -60,7 +60,6 @@ fn progress_comes_in_order_and_before_the_answer() {
 /// The server reads nothing for a while, twice, with large requests in its pipe. The call between them was written
 /// together with the second large one, which is stuck; its progress comes all the same.
 #[test]
-#[ignore = "needs progress to be handed on while another's request still waits for the pipe"]
 fn progress_does_not_wait_for_the_pipe() {
     let mut ward = ward(30);
     let call =
