@@ -3,6 +3,7 @@
 mod channel;
 mod environment;
 mod outbox;
+pub mod package_runner;
 mod process;
 mod resolve;
 mod stderr;
