@@ -91,7 +91,7 @@ pub enum AsWritten {
         /// The version that `npx` left in its cache when it was last asked.
         cached: Option<String>,
     },
-    /// A wrapper of a version manager, or an npm that was not read.
+    /// A wrapper of a version manager, an npm that was not read, or files of it that can't be read.
     #[error("this npx is not of an npm whose ways are known: {0}")]
     UnknownNpm(String),
     /// A setting of npm that may lead elsewhere.

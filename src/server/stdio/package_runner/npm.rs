@@ -41,6 +41,9 @@ const HARMLESS: [&str; 21] = [
     "yes",
 ];
 
+/// Likewise, until npm 12 no longer knew them.
+const HARMLESS_BEFORE_12: [&str; 2] = ["email", "nodedir"];
+
 /// Likewise in the environment, where the server sees them with and without `npx`.
 const HARMLESS_IN_ENVIRONMENT: [&str; 3] = ["https-proxy", "noproxy", "proxy"];
 
@@ -60,7 +63,7 @@ impl Npm {
     /// # Errors
     /// [`AsWritten::UnknownNpm`] and [`AsWritten::Setting`].
     pub(super) fn read(npx: &Path, environment: &Environment, cwd: &Path) -> Result<Self, AsWritten> {
-        let npm = npm_folder(npx)?;
+        let (npm, major) = npm_folder(npx)?;
         let default_prefix = prefix_of_node(environment.get("PATH").unwrap_or_default())?;
         for name in ["PREFIX", "DESTDIR"] {
             if environment.get_non_empty(name).is_some() {
@@ -74,20 +77,21 @@ impl Npm {
             .filter(|home| home.is_absolute())
             .ok_or_else(|| setting("HOME", &"the environment"))?;
 
+        let reader = Reader { home: &home, major };
         // From weak to strong, as npm ranks them. Where the global file is depends on the others.
-        let builtin = Settings::of_file(&npm.join("npmrc"), &home)?;
+        let builtin = reader.file(&npm.join("npmrc"))?;
         let user_file = home.join(".npmrc");
-        let user = Settings::of_file(&user_file, &home)?;
-        let variables = Settings::of_environment(environment, &home)?;
+        let user = reader.file(&user_file)?;
+        let variables = reader.environment(environment)?;
         let prefix = [&variables, &user, &builtin]
             .iter()
             .find_map(|settings| settings.prefix.clone())
             .unwrap_or_else(|| default_prefix.clone());
         let global_file = prefix.join("etc/npmrc");
-        let global = Settings::of_file(&global_file, &home)?;
+        let global = reader.file(&global_file)?;
         let project_file = cwd.join(".npmrc");
         if project_file != user_file {
-            let project = Settings::of_file(&project_file, &home)?;
+            let project = reader.file(&project_file)?;
             if project.cache.is_some() || project.prefix.is_some() {
                 return Err(setting("cache or prefix", &project_file.display()));
             }
@@ -138,16 +142,16 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// The folder of the npm whose script `npx` is. Shims of version managers (Volta, asdf, mise) and other programs of
+/// The folder and the major version of the npm whose script `npx` is. Shims of version managers (Volta, asdf, mise) and other programs of
 /// the name lead to another file and so out of here.
-fn npm_folder(npx: &Path) -> Result<PathBuf, AsWritten> {
+fn npm_folder(npx: &Path) -> Result<(PathBuf, u32), AsWritten> {
     #[derive(Deserialize)]
     struct Manifest {
         name: String,
         version: String,
     }
     let unknown = |what: String| AsWritten::UnknownNpm(what);
-    let script = fs::canonicalize(npx).map_err(|error| unknown(format!("'{}': {error}", npx.display())))?;
+    let script = fs::canonicalize(npx).map_err(|error| unreadable(npx, &error))?;
     let folder = script
         .ends_with("npm/bin/npx-cli.js")
         .then(|| script.ancestors().nth(2))
@@ -155,12 +159,11 @@ fn npm_folder(npx: &Path) -> Result<PathBuf, AsWritten> {
         .ok_or_else(|| unknown(format!("'{}' is not npm's npx-cli.js", script.display())))?;
     let manifest = folder.join("package.json");
     let npm: Manifest = fs::read(&manifest)
-        .ok()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .ok_or_else(|| unknown(format!("'{}' can't be read", manifest.display())))?;
+        .and_then(|bytes| Ok(serde_json::from_slice(&bytes)?))
+        .map_err(|error| unreadable(&manifest, &error))?;
     let major = npm.version.split('.').next().and_then(|major| major.parse().ok());
     match major {
-        Some(major) if npm.name == "npm" && KNOWN.contains(&major) => Ok(folder.to_owned()),
+        Some(major) if npm.name == "npm" && KNOWN.contains(&major) => Ok((folder.to_owned(), major)),
         _ => Err(unknown(format!("{} {}", npm.name, npm.version))),
     }
 }
@@ -202,14 +205,20 @@ struct Settings {
     prefix: Option<PathBuf>,
 }
 
-impl Settings {
-    fn of_file(file: &Path, home: &Path) -> Result<Self, AsWritten> {
+/// Reads settings as a certain npm does.
+struct Reader<'a> {
+    home: &'a Path,
+    major: u32,
+}
+
+impl Reader<'_> {
+    fn file(&self, file: &Path) -> Result<Settings, AsWritten> {
         let text = match fs::read_to_string(file) {
             Ok(text) => text,
-            Err(error) if is_absent(&error) => return Ok(Self::default()),
-            Err(error) => return Err(setting(&error.to_string(), &file.display())),
+            Err(error) if is_absent(&error) => return Ok(Settings::default()),
+            Err(error) => return Err(unreadable(file, &error)),
         };
-        let mut settings = Self::default();
+        let mut settings = Settings::default();
         for line in text.lines().map(str::trim) {
             if line.is_empty() || line.starts_with([';', '#']) {
                 continue;
@@ -217,7 +226,7 @@ impl Settings {
             // A line without '=' means true.
             let (key, value) = line.split_once('=').unwrap_or((line, "true"));
             let key = key.trim_end();
-            settings.take(key, value.trim_start(), home).ok_or_else(|| {
+            self.take(&mut settings, key, value.trim_start()).ok_or_else(|| {
                 // What comes after the first word may be a token where somebody forgot the '='.
                 let word = key.split_whitespace().next().unwrap_or_default();
                 setting(word, &file.display())
@@ -226,9 +235,9 @@ impl Settings {
         Ok(settings)
     }
 
-    fn of_environment(environment: &Environment, home: &Path) -> Result<Self, AsWritten> {
+    fn environment(&self, environment: &Environment) -> Result<Settings, AsWritten> {
         const START: &str = "npm_config_";
-        let mut settings = Self::default();
+        let mut settings = Settings::default();
         for (name, value) in environment.iter().filter(|(_, value)| !value.is_empty()) {
             let Some((start, key)) = name.split_at_checked(START.len()) else {
                 continue;
@@ -240,21 +249,21 @@ impl Settings {
             if HARMLESS_IN_ENVIRONMENT.contains(&key.as_str()) {
                 continue;
             }
-            settings
-                .take(&key, value, home)
+            self.take(&mut settings, &key, value)
                 .ok_or_else(|| setting(name, &"the environment"))?;
         }
         Ok(settings)
     }
 
     /// `None` for a setting that isn't understood.
-    fn take(&mut self, key: &str, value: &str, home: &Path) -> Option<()> {
+    fn take(&self, settings: &mut Settings, key: &str, value: &str) -> Option<()> {
         match key {
-            "cache" => self.cache = Some(plain_path(value, home)?),
-            "prefix" => self.prefix = Some(plain_path(value, home)?),
+            "cache" => settings.cache = Some(plain_path(value, self.home)?),
+            "prefix" => settings.prefix = Some(plain_path(value, self.home)?),
             // Where packages come from, and the keys to get in.
             _ if key.starts_with("//") || (key.starts_with('@') && key.ends_with(":registry")) => {}
             _ if HARMLESS.contains(&key) => {}
+            _ if HARMLESS_BEFORE_12.contains(&key) && self.major < 12 => {}
             _ => return None,
         }
         Some(())
@@ -270,6 +279,10 @@ fn plain_path(value: &str, home: &Path) -> Option<PathBuf> {
     (path.is_absolute() && !value.contains(['"', '\'', '\\', ';', '#', '$'])).then_some(path)
 }
 
+fn unreadable(path: &Path, error: &io::Error) -> AsWritten {
+    AsWritten::UnknownNpm(format!("'{}' can't be read: {error}", path.display()))
+}
+
 fn setting(key: &str, place: &dyn std::fmt::Display) -> AsWritten {
     AsWritten::Setting {
         key: key.to_owned(),
@@ -281,11 +294,22 @@ fn setting(key: &str, place: &dyn std::fmt::Display) -> AsWritten {
 mod tests {
     use super::*;
 
+    fn reader(major: u32) -> Reader<'static> {
+        Reader {
+            home: Path::new("/home/a"),
+            major,
+        }
+    }
+
     fn file(text: &str) -> Result<Settings, AsWritten> {
+        file_of(12, text)
+    }
+
+    fn file_of(major: u32, text: &str) -> Result<Settings, AsWritten> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".npmrc");
         fs::write(&path, text).unwrap();
-        Settings::of_file(&path, Path::new("/home/a"))
+        reader(major).file(&path)
     }
 
     #[test]
@@ -325,11 +349,20 @@ mod tests {
             ("cache=\"/srv/npm\"", "cache"),
             ("cache=/srv/npm ; a comment", "cache"),
             ("Fund=false", "Fund"),
+            ("nodedir=/usr", "nodedir"),
         ] {
             assert!(
                 matches!(file(text), Err(AsWritten::Setting { key: found, .. }) if found == key),
                 "{text:?}"
             );
+        }
+    }
+
+    #[test]
+    fn npm_12_refuses_what_it_does_not_know() {
+        for text in ["nodedir=/usr", "email=a@example.org"] {
+            assert!(file_of(11, text).is_ok(), "{text}");
+            assert!(file_of(12, text).is_err(), "{text}");
         }
     }
 
@@ -346,9 +379,7 @@ mod tests {
 
     #[test]
     fn variables_are_settings_in_any_case() {
-        let read = |name: &str, value: &str| {
-            Settings::of_environment(&[(name, value)].into_iter().collect(), Path::new("/home/a"))
-        };
+        let read = |name: &str, value: &str| reader(12).environment(&[(name, value)].into_iter().collect());
         for name in ["npm_config_cache", "NPM_CONFIG_CACHE", "Npm_Config_Cache"] {
             assert_eq!(read(name, "/c").unwrap().cache, Some("/c".into()), "{name}");
         }

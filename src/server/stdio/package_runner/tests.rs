@@ -418,6 +418,12 @@ fn an_npm_that_is_not_known_is_left_alone() {
         assert!(unknown(&machine).contains(shim), "a shim for node");
     }
 
+    // A folder in the file's place can't be read, not even by root.
+    let machine = Machine::new();
+    let file = machine.path("home/.npmrc");
+    fs::create_dir(&file).unwrap();
+    assert!(unknown(&machine).starts_with(&format!("'{}' can't be read", file.display())));
+
     let mut machine = Machine::new();
     machine.environment.set("PATH", "");
     assert_eq!(unknown(&machine), "there is no node on the server's PATH");
