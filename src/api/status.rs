@@ -8,7 +8,10 @@ use super::App;
 use crate::{
     config::Transport,
     name::ServerName,
-    server::{Counters, ServerView, State, connect_error},
+    server::{
+        Counters, ServerView, State, connect_error,
+        stdio::package_runner::{self, AsWritten},
+    },
     supervisor::Member,
 };
 
@@ -93,6 +96,14 @@ fn server(view: &ServerView, tools: usize) -> Value {
     if let Some(pid) = view.pid {
         put("pid", json!(pid));
     }
+    match view.runner.as_deref() {
+        Some(Ok(direct)) => put(
+            "runner",
+            json!({"direct": direct.program, "package": direct.spec(), "saves": package_runner::SAVES}),
+        ),
+        Some(Err(AsWritten::NotNpx)) | None => None,
+        Some(Err(why)) => put("runner", json!({"npx": why.to_string()})),
+    };
     if let Some(info) = &view.info {
         put("protocol_version", json!(info.protocol_version));
         put("server_info", json!({"name": info.name, "version": info.version}));

@@ -85,6 +85,7 @@ impl ServerHandle {
             since: SystemTime::now(),
             next_attempt: None,
             pid: None,
+            runner: None,
             tools: Arc::default(),
             info: None,
             connection: None,
@@ -239,7 +240,10 @@ impl Actor {
 
     fn report(&mut self, report: Report) {
         match report {
-            Report::Started { pid } => self.show(|view| view.pid = Some(pid)),
+            Report::Started { pid, runner } => self.show(|view| {
+                view.pid = Some(pid);
+                view.runner = Some(runner);
+            }),
             Report::Opened(opened) => {
                 // Not if it was told to end meanwhile.
                 if self.machine.is_connecting() {

@@ -25,7 +25,9 @@ use super::{
     relist::Relist,
     stdio::{
         Pipes, Process, Program, StderrTail, StdioTransport, child_environment, child_path_with,
-        describe_exit, drain, resolve_command,
+        describe_exit, drain,
+        package_runner::{self, Runner},
+        resolve_command,
     },
     tools::listed_tools,
     view::ListedTool,
@@ -45,7 +47,11 @@ const RECYCLE_POLL: Duration = Duration::from_millis(500);
 /// What an attempt tells its actor.
 pub(super) enum Report {
     /// The process runs.
-    Started { pid: u32 },
+    Started {
+        pid: u32,
+        /// How a package runner's package was started.
+        runner: Arc<Runner>,
+    },
     /// The handshake and the first list are done.
     Opened(Box<Opened>),
     /// The list was read again.
@@ -123,7 +129,7 @@ impl Attempt {
     /// Runs the attempt to its end. No process is left when it returns.
     pub(super) async fn run(self) {
         let deadline = Instant::now() + self.config.connect_timeout;
-        let (process, pipes) = match self.start() {
+        let (process, pipes, runner) = match self.start() {
             Ok(started) => started,
             Err((failure, reason)) => return self.report(Report::Broken { failure, reason }),
         };
@@ -132,6 +138,7 @@ impl Attempt {
         });
         self.report(Report::Started {
             pid: child.process.pid(),
+            runner: Arc::new(runner),
         });
 
         let link = Arc::new(Link::new(self.surroundings.busy_poll.clone()));
@@ -159,7 +166,7 @@ impl Attempt {
         let _ = self.reports.send(report);
     }
 
-    fn start(&self) -> Result<(Process, Pipes), (Failure, String)> {
+    fn start(&self) -> Result<(Process, Pipes, Runner), (Failure, String)> {
         let own = &self.surroundings.environment;
         let mut environment = child_environment(own, &self.stdio);
         let path = environment.get("PATH").unwrap_or_default().to_owned();
@@ -169,18 +176,34 @@ impl Attempt {
         if let Some(directory) = &resolved.directory {
             environment.set("PATH", child_path_with(directory, &path));
         }
+        let runner = package_runner::direct(&resolved.program, &self.stdio.args, &environment, &cwd);
+        let (path, args) = match &runner {
+            Ok(direct) => {
+                tracing::info!(
+                    server = %self.config.name, package = direct.spec(), program = %direct.program.display(),
+                    "started from npx's cache without npx"
+                );
+                environment.set("PATH", direct.path.as_str());
+                (direct.program.clone(), direct.args.clone())
+            }
+            Err(why) => {
+                tracing::debug!(server = %self.config.name, %why, "started as it is written");
+                (resolved.program, self.stdio.args.clone())
+            }
+        };
         let program = Program {
-            path: resolved.program.clone(),
-            args: self.stdio.args.clone(),
+            path,
+            args,
             environment,
             cwd,
         };
-        Process::spawn(&program, &self.surroundings.death_watch).map_err(|error| {
-            (
+        match Process::spawn(&program, &self.surroundings.death_watch) {
+            Ok((process, pipes)) => Ok((process, pipes, runner)),
+            Err(error) => Err((
                 Failure::Transient,
-                format!("'{}' could not be started: {error}", resolved.program.display()),
-            )
-        })
+                format!("'{}' could not be started: {error}", program.path.display()),
+            )),
+        }
     }
 
     fn drain(&self, pipe: ChildStderr, tail: StderrTail) -> JoinHandle<()> {

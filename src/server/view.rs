@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::{
     connection::{Connection, ServerInfo},
-    stdio::StderrTail,
+    stdio::{StderrTail, package_runner::Runner},
 };
 use crate::{
     config::ServerConfig,
@@ -123,6 +123,8 @@ pub struct ServerView {
     pub next_attempt: Option<std::time::Instant>,
     /// The child's process id.
     pub pid: Option<u32>,
+    /// How its package was started, if its command is a package runner.
+    pub runner: Option<Arc<Runner>>,
     /// The tools of the last good list. Kept while the server is being reconnected, empty once it is parked.
     pub tools: Arc<[ListedTool]>,
     /// What it said about itself.

@@ -45,6 +45,9 @@ use crate::environment::Environment;
 /// What a direct start saves, in a few words for `status`. See the measurement above.
 pub const SAVES: &str = "the resident npx: 40 to 47 MiB of memory, and about a second at each start";
 
+/// How the package of a server was started: directly, or as written and why.
+pub type Runner = Result<Direct, AsWritten>;
+
 /// What to start in place of `npx`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Direct {
