@@ -361,6 +361,26 @@ fn a_stopping_daemon_tells_finishes_and_refuses() {
     daemon.assert_no_leftovers();
 }
 
+/// A request that still waits for the pipe when it is cancelled never reaches the server.
+#[test]
+fn what_was_cancelled_in_the_queue_is_not_sent() {
+    let daemon = Daemon::builder().fake("a", &[]).start_connected();
+    let mut frontend = daemon.frontend();
+    let call =
+        |tool: &str, arguments: Value| json!({"name": format!("mcp_a_{tool}"), "arguments": arguments});
+    frontend.result("tools/call", call("stop_reading", json!({"seconds": 2})));
+    let large = "x".repeat(1 << 20);
+    frontend.send("large", "tools/call", call("echo", json!({"text": large})));
+    frontend.send("queued", "tools/call", call("echo", json!({"text": "never"})));
+    wait_until("both are counted", || daemon.status_of("a")["calls"] == 3);
+    frontend.notify("notifications/cancelled", json!({"requestId": "queued"}));
+    assert_eq!(frontend.answer("large").value()["content"][0]["text"], large);
+    assert_eq!(frontend.call_text("mcp_a_echo", json!({"text": "on"})), "on");
+    let received = daemon.received("a");
+    assert!(received.iter().all(|line| !line.contains("never")), "it was sent");
+    assert!(daemon.received_method("a", "notifications/cancelled").is_empty());
+}
+
 #[test]
 fn a_second_signal_hurries() {
     let mut daemon = Daemon::builder()

@@ -106,9 +106,10 @@ impl Channel {
         })
     }
 
-    /// Forgets a request and tells the server, unless its answer is there already (CANC-03).
+    /// Forgets a request, and tells the server if that may know of it and has not answered yet (CANC-03).
     pub(crate) fn cancel(&self, id: i64, reason: &str) {
-        if self.take(id).is_none() {
+        let Some((waiting, _)) = self.take(id) else { return };
+        if self.0.outbox.withdraw(waiting.line) {
             return;
         }
         let reason = crate::wire::to_json(&reason);

@@ -69,6 +69,21 @@ impl Outbox {
         Ok(queue.taken + queue.lines.len() as u64)
     }
 
+    /// Takes a line back of which nothing was written yet; gives whether that was so.
+    pub(super) fn withdraw(&self, number: u64) -> bool {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = number
+            .checked_sub(queue.taken + 1)
+            .and_then(|place| usize::try_from(place).ok());
+        let Some(line) = place.and_then(|place| queue.lines.get_mut(place)) else {
+            return false;
+        };
+        // Its place stays, as the others' numbers depend on it.
+        let withdrawn = std::mem::take(line).len();
+        queue.bytes -= withdrawn;
+        withdrawn > 0
+    }
+
     /// The number of the last line of which a byte may have been written.
     pub(super) fn taken(&self) -> u64 {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).taken
@@ -109,16 +124,19 @@ impl Outbox {
 
     fn next_batch(&self) -> Option<Vec<u8>> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut batch = queue.lines.pop_front()?;
-        let mut lines = 1;
+        let mut batch = Vec::new();
+        // A line that was withdrawn is empty.
+        while batch.is_empty() {
+            batch = queue.lines.pop_front()?;
+            queue.taken += 1;
+        }
         while let Some(next) = queue.lines.front()
             && batch.len() + next.len() <= ONE_WRITE
             && let Some(next) = queue.lines.pop_front()
         {
             batch.extend_from_slice(&next);
-            lines += 1;
+            queue.taken += 1;
         }
-        queue.taken += lines;
         queue.bytes -= batch.len();
         Some(batch)
     }
