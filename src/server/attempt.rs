@@ -316,8 +316,12 @@ impl Attempt {
             info,
             tools: tools.tools.clone(),
         })));
-        let over = self.stay(connection, running, tools.tools, link, child).await;
-        if link.proven.load(Ordering::Relaxed) {
+        let since = Instant::now();
+        let over = self
+            .stay(since, connection, running, tools.tools, link, child)
+            .await;
+        // Said at the end, where it first matters: a timer per server would wake an idle daemon.
+        if link.proven.load(Ordering::Relaxed) || since.elapsed() >= PROVEN_AFTER {
             self.report(Report::Proven);
         }
         over
@@ -326,14 +330,13 @@ impl Attempt {
     /// Stays until the connection ends, the process exits, somebody asks, or the configuration says that it is enough.
     async fn stay(
         &self,
+        since: Instant,
         connection: Connection,
         running: Running,
         mut tools: Arc<[ListedTool]>,
         link: &Link,
         child: &mut Child,
     ) -> Over {
-        let since = Instant::now();
-        let mut proven_at = Some(since + PROVEN_AFTER);
         let mut closed = std::pin::pin!(running.waiting());
         let mut relist = Relist::new(since);
         let mut reading: Option<Reading> = None;
@@ -350,10 +353,6 @@ impl Attempt {
                         Ok(status) => child.with_stderr(describe_exit(status)).await,
                         Err(error) => format!("waiting for the process failed: {error}"),
                     };
-                }
-                () = at(proven_at) => {
-                    proven_at = None;
-                    self.report(Report::Proven);
                 }
                 () = connection.tools_changed() => relist.notice(Instant::now()),
                 () = at(relist.due()) => {
