@@ -10,6 +10,7 @@ mod interactive;
 mod load;
 mod model;
 mod reader;
+mod remote;
 mod scalar;
 mod server;
 mod settings;
@@ -19,7 +20,7 @@ mod yaml;
 pub use diagnostic::{Diagnostic, Severity};
 pub use load::{ConfigError, load, locate, parse};
 pub use model::{
-    Config, Elicitation, ProtocolEra, Remote, Sampling, Secret, ServerConfig, ServerEntry, Settings, Stdio,
-    ToolsPolicy, Transport,
+    ClientIdentity, Config, Elicitation, ProtocolEra, Remote, Sampling, Secret, ServerConfig, ServerEntry,
+    Settings, Stdio, ToolsPolicy, Transport, Verify,
 };
 pub use variables::Variables;

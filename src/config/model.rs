@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf, time::Duration};
 
 use indexmap::IndexMap;
-use serde_json::Value;
+use url::Url;
 
 use crate::name::ServerName;
 
@@ -100,13 +100,36 @@ pub struct Stdio {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remote {
     /// `url`: http or https with a host.
-    pub url: String,
-    /// `headers`.
+    pub url: Url,
+    /// `headers`: names and values that HTTP allows, none that the protocol itself needs.
     pub headers: IndexMap<String, Secret>,
     /// `transport: sse` (true) or Streamable HTTP (false).
     pub sse: bool,
-    /// Every other key that only remote servers have, as written (`auth`, `oauth`, `ssl_verify`, …).
-    pub options: IndexMap<String, Value>,
+    /// `ssl_verify`.
+    pub verify: Verify,
+    /// `client_cert` and `client_key`.
+    pub identity: Option<ClientIdentity>,
+}
+
+/// `ssl_verify`: how a server's certificate is checked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub enum Verify {
+    /// Against the authorities that the system trusts.
+    #[default]
+    System,
+    /// Against those of a PEM file, and no others.
+    File(PathBuf),
+    /// Not at all.
+    Off,
+}
+
+/// The certificate with which the daemon shows itself to a server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ClientIdentity {
+    /// A PEM file with the certificate and those above it.
+    pub cert: PathBuf,
+    /// A PEM file with the key; `None` if it is in the first file.
+    pub key: Option<PathBuf>,
 }
 
 /// `tools` of one server.

@@ -310,39 +310,4 @@ impl<'a> Reader<'a> {
             }
         }
     }
-
-    /// A value that a later layer reads, as JSON with its placeholders replaced.
-    pub(super) fn json(&mut self, node: &Node, key: &str) -> serde_json::Value {
-        use serde_json::Value;
-        match &node.kind {
-            Kind::Scalar(Scalar::Null, _) => Value::Null,
-            Kind::Scalar(Scalar::Bool(value), _) => Value::Bool(*value),
-            Kind::Scalar(Scalar::Int(digits), _) => {
-                serde_json::from_str(digits).unwrap_or_else(|_| Value::String(digits.clone()))
-            }
-            Kind::Scalar(Scalar::Float(value), _) => {
-                serde_json::Number::from_f64(*value).map_or(Value::Null, Value::Number)
-            }
-            Kind::Scalar(Scalar::Text, written) => Value::String(self.interpolated(node, key, written)),
-            Kind::Sequence(items) => Value::Array(
-                items
-                    .iter()
-                    .enumerate()
-                    .map(|(n, item)| self.json(item, &format!("{key}[{n}]")))
-                    .collect(),
-            ),
-            Kind::Mapping(_) => {
-                let fields = self.mapping(node, key).unwrap_or_default();
-                let pairs = fields.iter().map(|field| {
-                    let value = self.json(field.value, &format!("{key}.{}", field.name));
-                    (field.name.to_owned(), value)
-                });
-                Value::Object(pairs.collect())
-            }
-            Kind::Merge | Kind::Foreign(_) => {
-                self.mismatch(node, key, "a plain value");
-                Value::Null
-            }
-        }
-    }
 }

@@ -6,8 +6,9 @@ use indexmap::IndexMap;
 
 use super::{
     interactive,
-    model::{ProtocolEra, Remote, Secret, ServerConfig, Stdio, ToolsPolicy, Transport},
+    model::{ProtocolEra, Secret, ServerConfig, Stdio, ToolsPolicy, Transport},
     reader::Reader,
+    remote::remote,
     scalar::Scalar,
     yaml::{Field, Kind, Node},
 };
@@ -19,7 +20,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_TOTAL_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 const SHORTEST_KEEPALIVE: Duration = Duration::from_secs(5);
 
-/// Keys of servers with a `url`, whose values a later layer reads.
+/// Keys that only servers with a `url` have.
 const REMOTE_OPTIONS: [&str; 8] = [
     "auth",
     "oauth",
@@ -211,7 +212,9 @@ fn transport(
         (Some((command, key)), None) => {
             stdio(reader, entry, command.value, &key, environment).map(Transport::Stdio)
         }
-        (None, Some((url, key))) => remote(reader, entry, url.value, &key).map(Transport::Remote),
+        (None, Some((url, key))) => {
+            remote(reader, entry, url.value, &key, environment).map(Transport::Remote)
+        }
     }
 }
 
@@ -312,7 +315,7 @@ fn args(reader: &mut Reader<'_>, node: &Node, key: &str) -> Vec<String> {
 }
 
 /// A mapping of names to values that are not shown.
-fn secrets(reader: &mut Reader<'_>, node: &Node, key: &str) -> IndexMap<String, Secret> {
+pub(super) fn secrets(reader: &mut Reader<'_>, node: &Node, key: &str) -> IndexMap<String, Secret> {
     let mut values = IndexMap::new();
     for field in reader.mapping(node, key).unwrap_or_default() {
         let key = format!("{key}.{}", field.name);
@@ -330,58 +333,6 @@ fn secrets(reader: &mut Reader<'_>, node: &Node, key: &str) -> IndexMap<String, 
         }
     }
     values
-}
-
-fn remote(reader: &mut Reader<'_>, entry: &Entry<'_>, node: &Node, key: &str) -> Option<Remote> {
-    let url = reader.text(node, key)?.trim().to_owned();
-    if let Some(problem) = url_problem(&url) {
-        // Without the address itself, which may hold a password or a key.
-        reader.error(node, key, format!("{problem}; write it like https://host/mcp"));
-        return None;
-    }
-    for name in ["args", "env", "cwd", "env_passthrough"] {
-        if let Some((field, key)) = entry.get(name) {
-            reader.warn(field.key, &key, "it has no effect on a server with a 'url'");
-        }
-    }
-    let mut options = IndexMap::new();
-    for name in REMOTE_OPTIONS {
-        if let Some((field, key)) = entry.get(name) {
-            options.insert(name.to_owned(), reader.json(field.value, &key));
-        }
-    }
-    let kinds = [
-        ("http", false),
-        ("streamable-http", false),
-        ("streamable_http", false),
-        ("sse", true),
-    ];
-    Some(Remote {
-        url,
-        headers: entry
-            .get("headers")
-            .map(|(field, key)| secrets(reader, field.value, &key))
-            .unwrap_or_default(),
-        sse: entry
-            .get("transport")
-            .is_some_and(|(field, key)| reader.word(field.value, &key, &kinds, false)),
-        options,
-    })
-}
-
-fn url_problem(url: &str) -> Option<&'static str> {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return Some("the address has no scheme; it must be http or https");
-    };
-    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-        return Some("the scheme of the address must be http or https");
-    }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    let host = host
-        .strip_prefix('[')
-        .map_or(host.split(':').next().unwrap_or_default(), |ipv6| ipv6);
-    (host.is_empty() || host.contains(char::is_whitespace)).then_some("the address has no host")
 }
 
 fn tools(reader: &mut Reader<'_>, node: &Node, key: &str) -> ToolsPolicy {
@@ -474,19 +425,17 @@ impl ServerConfig {
                     .map(|(_, rest)| rest)
                     .collect();
                 secrets.extend(bare);
-                let (before, query) = remote.url.split_once('?').unwrap_or((&remote.url, ""));
                 secrets.extend(
-                    query
+                    remote
+                        .url
+                        .query()
+                        .unwrap_or_default()
                         .split('&')
                         .filter_map(|pair| pair.split_once('='))
                         .map(|(_, value)| value),
                 );
-                if let Some((userinfo, _)) = before
-                    .split_once("://")
-                    .and_then(|(_, rest)| rest.split_once('@'))
-                {
-                    secrets.extend(userinfo.split(':'));
-                }
+                secrets.push(remote.url.username());
+                secrets.extend(remote.url.password());
                 secrets
             }
         }

@@ -12,9 +12,10 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    channel::Channel,
     link::Link,
     request::{Lost, Params, PendingRequest, Reply},
-    stdio::{Channel, StdioTransport},
+    stdio::StdioTransport,
 };
 use crate::wire::Limits;
 

@@ -5,9 +5,11 @@
 
 mod actor;
 mod attempt;
+mod channel;
 mod child;
 mod connection;
 pub mod death_watch;
+mod incoming;
 mod link;
 mod machine;
 mod open_error;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, oneshot};
 
-use super::stdio::Channel;
+use super::channel::Channel;
 
 /// A server's answer, in its own bytes.
 #[derive(Debug)]

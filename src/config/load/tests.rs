@@ -196,7 +196,6 @@ fn remote_entries_are_checked_too() {
         panic!()
     };
     assert!(remote.sse);
-    assert_eq!(remote.options["auth"], "oauth");
     for secret in ["pw123456", "q123456", "Bearer s3cr3t-value", "s3cr3t-value"] {
         assert!(x.secrets().contains(&secret), "{secret}: {:?}", x.secrets());
     }

@@ -1,6 +1,5 @@
 //! A stdio server: its child process, the way to it, and what it prints.
 
-mod channel;
 mod environment;
 mod outbox;
 pub mod package_runner;
@@ -11,8 +10,8 @@ mod transport;
 #[cfg(unix)]
 mod unsafe_process;
 
-pub(crate) use channel::Channel;
 pub use environment::child_environment;
+pub(crate) use outbox::Outbox;
 pub(crate) use process::{Pipes, Process, Program, Signal, describe_exit};
 pub use resolve::{NotFound, Resolved, Step, child_path_with, fallback_dirs, known_dirs, resolve_command};
 pub use stderr::{STDERR_LINE_BYTES, StderrCounters, StderrTail, drain};

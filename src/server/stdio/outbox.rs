@@ -29,7 +29,7 @@ struct Pipe {
 }
 
 /// A queue of lines and the pipe they go to.
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     queue: Mutex<Queue>,
     /// Held while one writes: the order of the queue is the order on the pipe.
     pipe: tokio::sync::Mutex<Pipe>,
@@ -39,7 +39,7 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// Writes to `stdin`; holds at most `limit` bytes that the child did not read yet.
-    pub(super) fn new(stdin: ChildStdin, limit: usize) -> Self {
+    pub(crate) fn new(stdin: ChildStdin, limit: usize) -> Self {
         Self {
             queue: Mutex::default(),
             pipe: tokio::sync::Mutex::new(Pipe {
@@ -56,7 +56,7 @@ impl Outbox {
     ///
     /// # Errors
     /// When the child reads so slowly that the limit is reached (STDIO-11); nothing was queued then.
-    pub(super) fn push(&self, line: Vec<u8>) -> io::Result<u64> {
+    pub(crate) fn push(&self, line: Vec<u8>) -> io::Result<u64> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.bytes > 0 && queue.bytes + line.len() > self.limit {
             return Err(io::Error::other(format!(
@@ -70,7 +70,7 @@ impl Outbox {
     }
 
     /// Takes a line back of which nothing was written yet; gives whether that was so.
-    pub(super) fn withdraw(&self, number: u64) -> bool {
+    pub(crate) fn withdraw(&self, number: u64) -> bool {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let place = number
             .checked_sub(queue.taken + 1)
@@ -85,7 +85,7 @@ impl Outbox {
     }
 
     /// The number of the last line of which a byte may have been written.
-    pub(super) fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).taken
     }
 
@@ -94,7 +94,7 @@ impl Outbox {
     ///
     /// # Errors
     /// The pipe's error; [`io::ErrorKind::NotConnected`] once it is closed.
-    pub(super) async fn flush(&self) -> io::Result<()> {
+    pub(crate) async fn flush(&self) -> io::Result<()> {
         let mut pipe = self.pipe.lock().await;
         loop {
             let Pipe { stdin, rest, written } = &mut *pipe;
@@ -142,7 +142,7 @@ impl Outbox {
     }
 
     /// Closes the pipe: the child reads the end of its input. A write to a child that doesn't read is given up.
-    pub(super) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.closed.cancel();
         self.pipe.lock().await.stdin.take();
     }

@@ -1,4 +1,4 @@
-//! The way to a child and back: requests with ids of our own, written in order, and those that wait for an answer.
+//! The way to a server and back: requests with ids of our own, and those that wait for an answer.
 
 use std::{
     collections::HashMap,
@@ -10,10 +10,15 @@ use std::{
     },
 };
 
-use tokio::{process::ChildStdin, sync::oneshot, time::Instant};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 
-use super::outbox::Outbox;
-use crate::server::request::{Lost, Params, PendingRequest, Progress, Reply};
+use super::{
+    request::{Lost, Params, PendingRequest, Progress, Reply},
+    stdio::Outbox,
+};
 
 /// Requests that the daemon makes for itself: they don't keep an idle server awake.
 const UPKEEP: [&str; 2] = ["ping", "tools/list"];
@@ -40,17 +45,77 @@ struct Open {
 pub(crate) struct Channel(Arc<Inner>);
 
 struct Inner {
-    outbox: Outbox,
+    way: Way,
     /// `None` once the connection is over.
     open: Mutex<Option<Open>>,
     next_id: AtomicI64,
 }
 
+/// How lines get to the server.
+pub(super) enum Way {
+    /// Into a child's stdin, one after the other.
+    Pipe(Outbox),
+    /// Each as a request of its own.
+    #[expect(dead_code, reason = "for the transport of remote servers")]
+    Posts(mpsc::UnboundedSender<Post>),
+}
+
+/// A line for a remote server.
+#[expect(dead_code, reason = "for the transport of remote servers")]
+pub(super) struct Post {
+    pub(super) line: String,
+    /// The id, if it is a request.
+    pub(super) id: Option<i64>,
+}
+
+impl Way {
+    /// Takes a line; gives its number among those of a pipe.
+    fn push(&self, line: String, id: Option<i64>) -> io::Result<u64> {
+        match self {
+            Self::Pipe(outbox) => outbox.push(line.into_bytes()),
+            Self::Posts(posts) => match posts.send(Post { line, id }) {
+                Ok(()) => Ok(0),
+                Err(_) => Err(io::ErrorKind::NotConnected.into()),
+            },
+        }
+    }
+
+    /// The number of the last line that may have been written.
+    fn taken(&self) -> u64 {
+        match self {
+            Self::Pipe(outbox) => outbox.taken(),
+            Self::Posts(_) => 0,
+        }
+    }
+
+    /// Takes a line of a pipe back of which nothing was written yet; gives whether that was so.
+    fn withdraw(&self, number: u64) -> bool {
+        match self {
+            Self::Pipe(outbox) => outbox.withdraw(number),
+            Self::Posts(_) => false,
+        }
+    }
+
+    async fn flush(&self) -> io::Result<()> {
+        match self {
+            Self::Pipe(outbox) => outbox.flush().await,
+            Self::Posts(_) => Ok(()),
+        }
+    }
+
+    async fn close(&self) {
+        match self {
+            Self::Pipe(outbox) => outbox.close().await,
+            Self::Posts(_) => {}
+        }
+    }
+}
+
 impl Channel {
-    /// Writes to `stdin`; holds at most `limit` bytes that the child did not read yet.
-    pub(super) fn new(stdin: ChildStdin, limit: usize) -> Self {
+    /// A channel without requests.
+    pub(super) fn new(way: Way) -> Self {
         Self(Arc::new(Inner {
-            outbox: Outbox::new(stdin, limit),
+            way,
             open: Mutex::new(Some(Open {
                 waiting: HashMap::new(),
                 used_at: Instant::now(),
@@ -59,8 +124,12 @@ impl Channel {
         }))
     }
 
-    pub(super) fn outbox(&self) -> &Outbox {
-        &self.0.outbox
+    /// Takes a line that is not one of our requests. Somebody has to flush.
+    ///
+    /// # Errors
+    /// The connection is over, or the server does not read.
+    pub(super) fn push(&self, line: String, id: Option<i64>) -> io::Result<()> {
+        self.0.way.push(line, id).map(drop)
     }
 
     /// Takes care that ids of ours are never ones that rmcp used for a request of its own.
@@ -81,7 +150,7 @@ impl Channel {
         {
             let mut open = self.open();
             let open = open.as_mut().ok_or(Lost::NotSent)?;
-            let line = self.0.outbox.push(line).map_err(|error| {
+            let line = self.0.way.push(line, Some(id)).map_err(|error| {
                 tracing::debug!(%error, "a request was not sent");
                 Lost::Unread
             })?;
@@ -109,7 +178,7 @@ impl Channel {
     /// Forgets a request, and tells the server if that may know of it and has not answered yet (CANC-03).
     pub(crate) fn cancel(&self, id: i64, reason: &str) {
         let Some((waiting, _)) = self.take(id) else { return };
-        if self.0.outbox.withdraw(waiting.line) {
+        if self.0.way.withdraw(waiting.line) {
             return;
         }
         let reason = crate::wire::to_json(&reason);
@@ -121,12 +190,29 @@ impl Channel {
 
     /// Queues a line and sees to it that it is written. A server that doesn't read doesn't get it.
     pub(super) fn send_later(&self, line: String) {
-        if self.0.outbox.push(line.into_bytes()).is_ok()
+        if self.0.way.push(line, None).is_ok()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let channel = self.clone();
-            runtime.spawn(async move { channel.0.outbox.flush().await });
+            runtime.spawn(async move { channel.0.way.flush().await });
         }
+    }
+
+    /// Ends one request without an answer.
+    #[expect(dead_code, reason = "for the transport of remote servers")]
+    pub(super) fn lose(&self, id: i64, lost: Lost) {
+        if let Some((waiting, _)) = self.take(id) {
+            // Who doesn't wait any more needs no reason.
+            let _ = waiting.reply.send(Err(lost));
+        }
+    }
+
+    /// Whether a request still waits for its answer.
+    #[expect(dead_code, reason = "for the transport of remote servers")]
+    pub(super) fn is_waiting(&self, id: i64) -> bool {
+        self.open()
+            .as_ref()
+            .is_some_and(|open| open.waiting.contains_key(&id))
     }
 
     /// The request that an answer belongs to, once, and how many others wait.
@@ -166,7 +252,7 @@ impl Channel {
     /// Ends the connection: everybody who waits learns it now, and the child's stdin is closed.
     pub(super) async fn close(&self) {
         self.forget();
-        self.0.outbox.close().await;
+        self.0.way.close().await;
     }
 
     /// Everybody who waits learns that no answer will come; new requests are refused.
@@ -177,7 +263,7 @@ impl Channel {
     /// The same with a reason.
     pub(super) fn fail(&self, lost: Lost) {
         let Some(open) = self.open().take() else { return };
-        let taken = self.0.outbox.taken();
+        let taken = self.0.way.taken();
         for waiting in open.waiting.into_values() {
             let lost = if waiting.line > taken { Lost::NotSent } else { lost };
             // Who doesn't wait any more needs no reason.
@@ -195,7 +281,7 @@ impl Channel {
     /// # Errors
     /// The pipe's error.
     pub(crate) async fn flush(&self) -> io::Result<()> {
-        self.0.outbox.flush().await
+        self.0.way.flush().await
     }
 }
 
@@ -206,7 +292,7 @@ impl Open {
     }
 }
 
-fn encode(id: i64, method: &str, params: &Params) -> Vec<u8> {
+fn encode(id: i64, method: &str, params: &Params) -> String {
     let mut line = String::with_capacity(params.members.len() + params.meta.len() + 128);
     // Writing to a String cannot fail.
     let _ = write!(
@@ -225,7 +311,7 @@ fn encode(id: i64, method: &str, params: &Params) -> Vec<u8> {
         line.push('}');
     }
     line.push_str("}}\n");
-    line.into_bytes()
+    line
 }
 
 #[cfg(test)]
@@ -240,7 +326,7 @@ mod tests {
                 meta: meta.into(),
                 progress,
             };
-            String::from_utf8(encode(7, "tools/call", &params)).unwrap()
+            encode(7, "tools/call", &params)
         };
         let head = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"#;
         for (members, meta, progress, expected) in [
