@@ -20,7 +20,7 @@ use crate::{
     config::{self, Config, ConfigError, Severity},
     environment::Environment,
     paths::{self, PathError},
-    server::{Surroundings, death_watch, stdio::known_dirs},
+    server::{HttpClients, Surroundings, death_watch, stdio::known_dirs},
     supervisor::Supervisor,
     telemetry,
     text::Redactor,
@@ -143,6 +143,7 @@ async fn serve_until_stopped(options: Options) -> Result<(), Error> {
         redactor: redactor.clone(),
         death_watch,
         changed: Arc::new(Notify::new()),
+        clients: HttpClients::new(environment.clone()),
         environment: environment.clone(),
     };
     let supervisor = Supervisor::start(&config, surroundings);

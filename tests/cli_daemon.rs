@@ -310,7 +310,7 @@ fn check_names_every_finding_and_looks_for_the_commands() {
     assert!(out.contains("ok: 1 server, 0 errors, 0 warnings"), "{out}");
 
     let config = "mcp_servers:\n  both:\n    command: x\n    url: https://example.com/\n  gone:\n    command: no-such-program-anywhere\n    \
-                  timeot: 5\n  resting:\n    command: no-such-program-anywhere\n    enabled: false\n  remote:\n    url: https://example.com/\n";
+                  timeot: 5\n  resting:\n    command: no-such-program-anywhere\n    enabled: false\n  remote:\n    url: https://example.com/\n    enabled: false\n    ssl_verify: ~/.hermes/config.yaml\n";
     let home = Home::new(config);
     let (out, _) = home.expect(78, &["check"]);
     for part in [
@@ -318,7 +318,8 @@ fn check_names_every_finding_and_looks_for_the_commands() {
         "config.yaml:7:5: warning: mcp_servers.gone.timeot: ",
         "error: mcp_servers.gone.command: command not found: 'no-such-program-anywhere'",
         "warning: mcp_servers.resting.command: ",
-        "warning: mcp_servers.remote.url: ",
+        "warning: mcp_servers.remote.ssl_verify: the file of ssl_verify, '",
+        "has no certificate in PEM form",
         "not ok: 4 servers, 2 errors, 3 warnings",
     ] {
         assert!(out.contains(part), "{part:?} is missing in\n{out}");

@@ -129,7 +129,7 @@ fn every_option_of_the_example_configuration_is_documented() {
             continue;
         };
         // Names of servers and variables are the user's own.
-        if ["demo", "filesystem", "everything"].contains(&key)
+        if ["demo", "filesystem", "everything", "remote"].contains(&key)
             || key.contains(|c: char| c.is_ascii_uppercase())
         {
             continue;

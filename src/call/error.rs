@@ -67,7 +67,7 @@ pub enum CallError {
         retry_after: Option<Duration>,
     },
     /// The connection broke during the call.
-    #[error("MCP server '{server}': {lost}{}", outcome(*lost))]
+    #[error("MCP server '{server}': {lost}{}", outcome(lost))]
     Lost {
         /// The server.
         server: ServerName,
@@ -193,13 +193,26 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn outcome(lost: Lost) -> &'static str {
+fn outcome(lost: &Lost) -> &'static str {
     match lost {
-        Lost::Unread => "",
+        Lost::Unread | Lost::SessionGone => "",
         Lost::NotSent => "; it was certainly not carried out",
-        Lost::Unknown | Lost::TooLarge { .. } => {
+        Lost::Http(failure) if failure.is_refusal() => "",
+        Lost::Unknown | Lost::TooLarge { .. } | Lost::Http(_) => {
             "; it may or may not have been carried out, so it is not repeated"
         }
+    }
+}
+
+fn code_of(lost: &Lost) -> Code {
+    match lost {
+        Lost::NotSent | Lost::Unread | Lost::SessionGone => Code::ServerUnavailable,
+        Lost::Unknown => Code::OutcomeUnknown,
+        Lost::TooLarge { .. } => Code::TooLarge,
+        Lost::Http(failure) if failure.is_about_credentials() => Code::AuthRequired,
+        Lost::Http(failure) if failure.is_passing() => Code::ServerUnavailable,
+        Lost::Http(failure) if failure.is_refusal() => Code::ServerError,
+        Lost::Http(_) => Code::OutcomeUnknown,
     }
 }
 
@@ -266,14 +279,17 @@ impl CallError {
                 }
             }
             Self::Lost { server, tool, lost } => {
-                let code = match lost {
-                    Lost::NotSent | Lost::Unread => Code::ServerUnavailable,
-                    Lost::Unknown => Code::OutcomeUnknown,
-                    Lost::TooLarge { .. } => Code::TooLarge,
-                };
-                RpcError::new(code, text)
+                let error = RpcError::new(code_of(lost), text)
                     .server(server)
-                    .with("tool", tool.as_str())
+                    .with("tool", tool.as_str());
+                let Lost::Http(failure) = lost else {
+                    return error;
+                };
+                let error = error.from_server().with("status", failure.status);
+                match failure.retry_after {
+                    Some(after) => error.with("retry_after_ms", millis(after)),
+                    None => error,
+                }
             }
             Self::Timeout { server, limit } => RpcError::new(Code::Timeout, text)
                 .server(server)

@@ -14,11 +14,16 @@ use super::{
 };
 use crate::{
     config::ServerConfig,
-    server::{Connection, Counters, ListError, Lost, Params, Reply, ServerView, Step},
+    server::{Connection, Counters, HttpFailure, ListError, Lost, Params, Reply, ServerView, Step},
 };
 
 /// Two progress messages of one call are at least this far apart on their way to the frontend (PROG-03).
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
+
+/// The pause before a request is made again that an HTTP server did not want now, if it doesn't say.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The longest that a call waits for that; a longer one is the caller's to wait.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long one call may take, and for whom it is.
 #[derive(Debug, Clone, Copy)]
@@ -128,11 +133,16 @@ impl Caller {
                 .exchange(route, &connection, method, params, limits, &mut on_progress)
                 .await;
             match result {
-                Err(CallError::Lost { lost, .. }) if tries < tries_after(route, lost) => {
+                Err(CallError::Lost { lost, .. }) if tries < tries_after(route, &lost) => {
                     tries += 1;
                     Counters::add(&route.view.counters.repeated);
                     tracing::info!(server = %route.server, tool = %route.tool, %lost, "a call is made again");
-                    replaced(route, &connection, limits).await;
+                    match lost {
+                        Lost::Http(failure) => sleep_until(limits.end_of(pause_after(&failure))).await,
+                        // One answer was cut, and the others are not.
+                        Lost::Unknown if connection.is_open() => {}
+                        _ => replaced(route, &connection, limits).await,
+                    }
                 }
                 result => return result,
             }
@@ -277,7 +287,10 @@ pub(super) fn verdict(result: &Result<Box<RawValue>, CallError>) -> Verdict {
         Ok(_) | Err(CallError::Server { .. } | CallError::Protocol { .. } | CallError::TooLarge { .. }) => {
             Verdict::Answered
         }
-        Err(CallError::Lost { .. }) => Verdict::Failed,
+        Err(CallError::Lost { lost, .. }) => match lost {
+            Lost::Http(failure) if failure.is_refusal() && !failure.is_passing() => Verdict::Answered,
+            _ => Verdict::Failed,
+        },
         // A caller with less patience than the configuration proves nothing.
         Err(CallError::Timeout { limit, .. }) if !matches!(limit, TimeLimit::Call(_)) => Verdict::Failed,
         // The state machine knows about a server that isn't there.
@@ -293,12 +306,19 @@ async fn replaced(route: &Route, lost: &Connection, limits: &CallLimits) {
     let _ = timeout_at(limits.end_of(RECONNECT), views.wait_for(is_gone)).await;
 }
 
-/// How often a request may be made whose connection was lost (CANC-07, B22): once more if the tool says of itself that
-/// a second time changes nothing, a little more often if it was never written.
-fn tries_after(route: &Route, lost: Lost) -> u32 {
+/// How often a request may be made whose answer was lost (CANC-07, B22): once more if the tool says of itself that a
+/// second time changes nothing, a little more often if it was certainly not carried out.
+fn tries_after(route: &Route, lost: &Lost) -> u32 {
     match lost {
-        Lost::NotSent => 3,
-        Lost::Unknown if route.is_repeatable => 2,
-        Lost::Unknown | Lost::TooLarge { .. } | Lost::Unread => 1,
+        Lost::NotSent | Lost::SessionGone => 3,
+        Lost::Http(failure) if failure.is_passing() && pause_after(failure) <= LONGEST_PAUSE => 3,
+        Lost::Http(failure) if failure.is_refusal() => 1,
+        Lost::Unknown | Lost::Http(_) if route.is_repeatable => 2,
+        Lost::Unknown | Lost::Http(_) | Lost::TooLarge { .. } | Lost::Unread => 1,
     }
+}
+
+/// How long to wait before a request is made again that the server did not want now.
+fn pause_after(failure: &HttpFailure) -> Duration {
+    failure.retry_after.unwrap_or(PAUSE)
 }

@@ -12,7 +12,10 @@ use super::{
 use crate::{
     config::{self, Config, Diagnostic, ServerConfig, ServerEntry, Severity, Stdio, Transport},
     environment::Environment,
-    server::stdio::{child_environment, known_dirs, resolve_command},
+    server::{
+        HttpClients,
+        stdio::{child_environment, known_dirs, resolve_command},
+    },
 };
 
 #[derive(Debug, clap::Args)]
@@ -107,8 +110,14 @@ fn check_server<'a>(
     let (transport, target) = match &server.transport {
         // The address may hold a secret (a key in the query), so it is not shown.
         Transport::Remote(remote) => {
-            let text = "servers with a 'url' are not supported by this version yet, it will not be started";
-            add(Severity::Warning, "url", text.to_owned());
+            if let Err(error) = HttpClients::new(environment.clone()).client(remote, server.connect_timeout) {
+                let severity = if server.enabled {
+                    Severity::Error
+                } else {
+                    Severity::Warning
+                };
+                add(severity, error.key(), error.to_string());
+            }
             (if remote.sse { "sse" } else { "http" }, None)
         }
         Transport::Stdio(stdio) => match program(stdio, environment) {

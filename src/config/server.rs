@@ -18,6 +18,8 @@ use crate::{environment::Environment, name::ServerName};
 const TIMEOUT: Duration = Duration::from_secs(120);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_TOTAL_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// How often a remote server is asked whether it is there, unless the entry says: its connections end in silence.
+const REMOTE_KEEPALIVE: Duration = Duration::from_secs(180);
 const SHORTEST_KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// Keys that only servers with a `url` have.
@@ -135,7 +137,8 @@ pub(super) fn read(
             .get("elicitation")
             .map(|(field, key)| interactive::elicitation(reader, field.value, &key))
             .unwrap_or_default(),
-        keepalive_interval: keepalive(reader, &entry),
+        keepalive_interval: keepalive(reader, &entry)
+            .or(matches!(transport, Some(Transport::Remote(_))).then_some(REMOTE_KEEPALIVE)),
         idle_timeout: lifecycle(reader, &entry, "idle_timeout_seconds"),
         max_lifetime: lifecycle(reader, &entry, "max_lifetime_seconds"),
         protocol: entry.get("protocol").map_or(ProtocolEra::Auto, |(field, key)| {

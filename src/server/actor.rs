@@ -21,16 +21,13 @@ use tokio_util::sync::CancellationToken;
 use super::{
     attempt::{Attempt, Report},
     death_watch::DeathWatch,
-    machine::{Action, Event, Failure, Machine},
+    machine::{Action, Event, Machine},
+    remote::HttpClients,
     stdio::StderrTail,
     view::{Counters, ServerView, State},
 };
 use crate::{
-    busy_poll::BusyPoll,
-    config::{ServerConfig, Transport},
-    environment::Environment,
-    text::Redactor,
-    wire::Limits,
+    busy_poll::BusyPoll, config::ServerConfig, environment::Environment, text::Redactor, wire::Limits,
 };
 
 /// What a server is surrounded by; shared by all servers.
@@ -45,6 +42,8 @@ pub struct Surroundings {
     pub limits: Limits,
     /// Takes secrets out of text that leaves the daemon.
     pub redactor: Arc<Redactor>,
+    /// Makes the HTTP clients of remote servers.
+    pub(crate) clients: HttpClients,
     /// Ends children if the daemon dies.
     pub death_watch: DeathWatch,
     /// Cancelled when the daemon's end is in a hurry: no server is waited for longer than it must be.
@@ -370,28 +369,14 @@ impl Actor {
         count_start(&view.counters);
         let (sender, reports) = mpsc::unbounded_channel();
         let close = CancellationToken::new();
-        let attempt = match &view.config.transport {
-            Transport::Stdio(stdio) => {
-                let attempt = Attempt {
-                    config: view.config.clone(),
-                    stdio: stdio.clone(),
-                    surroundings: self.surroundings.clone(),
-                    stderr: view.stderr.clone(),
-                    reports: sender,
-                    close: close.clone(),
-                };
-                attempt.run().boxed()
-            }
-            Transport::Remote(_) => {
-                let report = Report::Broken {
-                    failure: Failure::Permanent,
-                    reason: "servers with a 'url' are not supported by this version yet; only those with a 'command' are".into(),
-                };
-                // The receiver is right here.
-                let _ = sender.send(report);
-                std::future::ready(()).boxed()
-            }
+        let attempt = Attempt {
+            config: view.config.clone(),
+            surroundings: self.surroundings.clone(),
+            stderr: view.stderr.clone(),
+            reports: sender,
+            close: close.clone(),
         };
+        let attempt = attempt.run().boxed();
         self.attempt = Some(Running {
             attempt,
             reports,
@@ -408,7 +393,7 @@ impl Actor {
                 %server, state, before, tools = view.tools.len(), protocol = info.protocol_version,
                 "connected to MCP server '{}'", crate::text::one_line(server.as_str()),
             ),
-            (State::Backoff | State::Parked | State::Failed, Some(reason), _) => {
+            (State::Backoff | State::Parked | State::Failed | State::AuthRequired, Some(reason), _) => {
                 tracing::warn!(%server, state, before, wait_s, "{}", connect_error(&view, reason));
             }
             (State::Connecting, ..) => tracing::info!(%server, state, before, "state"),

@@ -1,4 +1,4 @@
-//! One attempt: start the process, shake hands, read the tools, stay connected until something ends it, and clean up.
+//! One attempt: reach the server, shake hands, read the tools, stay connected until something ends it, and clean up.
 //!
 //! It reports what happens and decides nothing about what comes next: that is the state machine's.
 
@@ -7,33 +7,31 @@ use std::{
     time::Duration,
 };
 
+use rmcp::{RoleClient, transport::Transport as RmcpTransport};
 use tokio::{
-    process::ChildStderr,
     sync::mpsc,
-    task::JoinHandle,
     time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     actor::Surroundings,
-    child::{Child, LAST_WORDS},
+    channel::Channel,
+    child::{Child, LAST_WORDS, Started},
     connection::{Connection, ListError, Running, ServerInfo},
     link::Link,
     machine::Failure,
     open_error::OpenError,
+    peer::Peer,
     relist::Relist,
-    stdio::{
-        Pipes, Process, Program, StderrTail, StdioTransport, child_environment, child_path_with,
-        describe_exit, drain,
-        package_runner::{self, Runner},
-        resolve_command,
-    },
+    remote,
+    request::Lost,
+    stdio::{StderrTail, StdioTransport, describe_exit, package_runner::Runner},
     tools::listed_tools,
     view::ListedTool,
 };
 use crate::{
-    config::{ServerConfig, Stdio},
+    config::{Remote, ServerConfig, Stdio, Transport},
     text,
 };
 
@@ -46,7 +44,7 @@ const RECYCLE_POLL: Duration = Duration::from_millis(500);
 
 /// What an attempt tells its actor.
 pub(super) enum Report {
-    /// The process runs.
+    /// The process of a local server runs.
     Started {
         pid: u32,
         /// How a package runner's package was started.
@@ -74,7 +72,6 @@ pub(super) struct Opened {
 /// What an attempt works with.
 pub(super) struct Attempt {
     pub(super) config: Arc<ServerConfig>,
-    pub(super) stdio: Stdio,
     pub(super) surroundings: Arc<Surroundings>,
     pub(super) stderr: StderrTail,
     pub(super) reports: mpsc::UnboundedSender<Report>,
@@ -92,7 +89,15 @@ enum Over {
 /// A reading of the tool list that is under way.
 type Reading = std::pin::Pin<Box<dyn Future<Output = Result<Tools, String>> + Send>>;
 /// A ping that is under way.
-type Ping = std::pin::Pin<Box<dyn Future<Output = bool> + Send>>;
+type Ping = std::pin::Pin<Box<dyn Future<Output = Pulse> + Send>>;
+
+/// What a ping says.
+enum Pulse {
+    Alive,
+    Dead(String),
+    /// The connection is lost, and the peer knows more.
+    Lost,
+}
 
 /// How the opening of a connection came out.
 enum Opening {
@@ -129,28 +134,61 @@ impl Attempt {
     /// Runs the attempt to its end. No process is left when it returns.
     pub(super) async fn run(self) {
         let deadline = Instant::now() + self.config.connect_timeout;
-        let (process, pipes, runner) = match self.start() {
-            Ok(started) => started,
-            Err((failure, reason)) => return self.report(Report::Broken { failure, reason }),
+        let config = self.config.clone();
+        let result = match &config.transport {
+            Transport::Stdio(stdio) => self.run_child(stdio, deadline).await,
+            Transport::Remote(remote) => self.run_remote(remote, deadline).await,
         };
-        let mut child = Child::new(process, self.stderr.clone(), |tail| {
-            self.drain(pipes.stderr, tail)
-        });
+        if let Err((failure, reason)) = result {
+            let reason = self.clean(&reason);
+            self.report(Report::Broken { failure, reason });
+        }
+    }
+
+    async fn run_child(&self, stdio: &Stdio, deadline: Instant) -> Result<(), (Failure, String)> {
+        let Started {
+            child,
+            stdin,
+            stdout,
+            runner,
+        } = Child::start(&self.config, stdio, &self.surroundings, self.stderr.clone())?;
         self.report(Report::Started {
             pid: child.process.pid(),
             runner: Arc::new(runner),
         });
-
         let link = Arc::new(Link::new(self.surroundings.busy_poll.clone()));
         let name: Arc<str> = self.config.name.as_str().into();
         let limits = &self.surroundings.limits;
-        let transport = StdioTransport::new(name, pipes.stdin, pipes.stdout, limits, link.clone());
+        let transport = StdioTransport::new(name, stdin, stdout, limits, link.clone());
+        let channel = transport.channel();
+        self.run_with(deadline, transport, channel, &link, Peer::Child(child))
+            .await;
+        Ok(())
+    }
+
+    async fn run_remote(&self, remote: &Remote, deadline: Instant) -> Result<(), (Failure, String)> {
+        let link = Arc::new(Link::new(self.surroundings.busy_poll.clone()));
+        let (transport, session) = remote::connect(&self.config, remote, &self.surroundings, link.clone())
+            .map_err(|error| (Failure::Permanent, error.to_string()))?;
+        let channel = transport.channel();
+        self.run_with(deadline, transport, channel, &link, Peer::Remote(session))
+            .await;
+        Ok(())
+    }
+
+    /// Does everything between the start and the end of the peer.
+    async fn run_with(
+        &self,
+        deadline: Instant,
+        transport: impl RmcpTransport<RoleClient> + 'static,
+        channel: Channel,
+        link: &Arc<Link>,
+        mut peer: Peer,
+    ) {
         let cancel = CancellationToken::new();
-        let over = match self
-            .open_until(deadline, transport, &link, &cancel, &mut child)
-            .await
-        {
-            Ok(established) => self.connected(established, &link, &mut child).await,
+        let open = self.open(transport, channel, link.clone(), cancel.clone());
+        let over = match self.open_until(deadline, open, link, &mut peer).await {
+            Ok(established) => self.connected(established, link, &mut peer).await,
             Err(over) => over,
         };
         // Calls in flight fail and the state is true now, not when the process is gone.
@@ -158,7 +196,7 @@ impl Attempt {
         if let Over::Reported(report) = over {
             self.report(report);
         }
-        child.end(&link, &self.surroundings.hurry).await;
+        peer.end(link, &self.surroundings.hurry).await;
     }
 
     fn report(&self, report: Report) {
@@ -166,100 +204,48 @@ impl Attempt {
         let _ = self.reports.send(report);
     }
 
-    fn start(&self) -> Result<(Process, Pipes, Runner), (Failure, String)> {
-        let own = &self.surroundings.environment;
-        let mut environment = child_environment(own, &self.stdio);
-        let path = environment.get("PATH").unwrap_or_default().to_owned();
-        let cwd = self.stdio.cwd.clone().unwrap_or_else(|| own.home_dir());
-        let resolved = resolve_command(&self.stdio.command, &path, &self.surroundings.fallback_dirs, &cwd)
-            .map_err(|not_found| (Failure::Permanent, not_found.to_string()))?;
-        if let Some(directory) = &resolved.directory {
-            environment.set("PATH", child_path_with(directory, &path));
-        }
-        let runner = package_runner::direct(&resolved.program, &self.stdio.args, &environment, &cwd);
-        let (path, args) = match &runner {
-            Ok(direct) => {
-                tracing::info!(
-                    server = %self.config.name, package = direct.spec(), program = %direct.program.display(),
-                    "started from npx's cache without npx"
-                );
-                environment.set("PATH", direct.path.as_str());
-                (direct.program.clone(), direct.args.clone())
-            }
-            Err(why) => {
-                tracing::debug!(server = %self.config.name, %why, "started as it is written");
-                (resolved.program, self.stdio.args.clone())
-            }
-        };
-        let program = Program {
-            path,
-            args,
-            environment,
-            cwd,
-        };
-        match Process::spawn(&program, &self.surroundings.death_watch) {
-            Ok((process, pipes)) => Ok((process, pipes, runner)),
-            Err(error) => Err((
-                Failure::Transient,
-                format!("'{}' could not be started: {error}", program.path.display()),
-            )),
-        }
-    }
-
-    fn drain(&self, pipe: ChildStderr, tail: StderrTail) -> JoinHandle<()> {
-        let redactor = self.surroundings.redactor.clone();
-        tokio::spawn(async move {
-            drain(pipe, tail, |line| {
-                text::one_line(&redactor.redact(line)).into_owned()
-            })
-            .await;
-        })
-    }
-
     /// Opens the connection, unless time is up, the process exits, or somebody asks for the end.
     async fn open_until(
         &self,
         deadline: Instant,
-        transport: StdioTransport,
-        link: &Arc<Link>,
-        cancel: &CancellationToken,
-        child: &mut Child,
+        open: impl Future<Output = Result<Established, OpenError>>,
+        link: &Link,
+        peer: &mut Peer,
     ) -> Result<Established, Over> {
         let opening = {
-            let open = self.open(transport, link.clone(), cancel.clone());
             let mut open = std::pin::pin!(timeout(until(deadline), open));
             tokio::select! {
                 () = self.close.cancelled() => Opening::Told,
                 opened = &mut open => opened.into(),
                 // STDIO-06: a child of it may hold the pipes, and an answer may still be in them.
-                status = child.process.exited() => match timeout(LAST_WORDS, &mut open).await {
+                status = peer.exited() => match timeout(LAST_WORDS, &mut open).await {
                     Ok(opened) => opened.into(),
                     Err(_) => Opening::Exited(status),
                 },
             }
         };
-        let reason = match opening {
+        let (failure, reason) = match opening {
             Opening::Done(established) => return Ok(*established),
             Opening::Told => return Err(Over::Told),
-            Opening::Refused(error) => error.into_reason(link, child).await,
-            Opening::Late => child.with_stderr(self.no_answer()).await,
+            Opening::Refused(error) => error.into_reason(link, peer).await,
+            Opening::Late => (Failure::Transient, peer.with_stderr(self.no_answer()).await),
             Opening::Exited(status) => {
                 let what = status.map_or_else(|error| error.to_string(), describe_exit);
-                child
-                    .with_stderr(format!("{what} before it answered initialize"))
-                    .await
+                let what = format!("{what} before it answered initialize");
+                (Failure::Transient, peer.with_stderr(what).await)
             }
         };
-        Err(self.broken(reason))
+        Err(self.broken(failure, &reason))
     }
 
     async fn open(
         &self,
-        transport: StdioTransport,
+        transport: impl RmcpTransport<RoleClient> + 'static,
+        channel: Channel,
         link: Arc<Link>,
         cancel: CancellationToken,
     ) -> Result<Established, OpenError> {
-        let (connection, running) = Connection::open(transport, link, cancel)
+        let (connection, running) = Connection::open(transport, channel, link, cancel)
             .await
             .map_err(Box::new)?;
         let info = connection.server_info();
@@ -303,7 +289,7 @@ impl Attempt {
     }
 
     /// Reports the connection and stays until it ends.
-    async fn connected(&self, established: Established, link: &Link, child: &mut Child) -> Over {
+    async fn connected(&self, established: Established, link: &Link, peer: &mut Peer) -> Over {
         let Established {
             connection,
             running,
@@ -318,7 +304,7 @@ impl Attempt {
         })));
         let since = Instant::now();
         let over = self
-            .stay(since, connection, running, tools.tools, link, child)
+            .stay(since, connection, running, tools.tools, link, peer)
             .await;
         // Said at the end, where it first matters: a timer per server would wake an idle daemon.
         if link.proven.load(Ordering::Relaxed) || since.elapsed() >= PROVEN_AFTER {
@@ -335,24 +321,25 @@ impl Attempt {
         running: Running,
         mut tools: Arc<[ListedTool]>,
         link: &Link,
-        child: &mut Child,
+        peer: &mut Peer,
     ) -> Over {
         let mut closed = std::pin::pin!(running.waiting());
         let mut relist = Relist::new(since);
         let mut reading: Option<Reading> = None;
         let mut ping_at = self.config.keepalive_interval.map(|interval| since + interval);
         let mut ping: Option<Ping> = None;
-        let reason = loop {
+        let (failure, reason) = loop {
             tokio::select! {
                 () = self.close.cancelled() => return Over::Told,
-                _ = &mut closed => break child.why_closed(link, "").await,
-                status = child.process.exited() => {
+                _ = &mut closed => break peer.why_closed(link, "").await,
+                status = peer.exited() => {
                     // Its last answers may still be in the pipe.
                     let _ = timeout(LAST_WORDS, &mut closed).await;
-                    break match status {
-                        Ok(status) => child.with_stderr(describe_exit(status)).await,
+                    let what = match status {
+                        Ok(status) => peer.with_stderr(describe_exit(status)).await,
                         Err(error) => format!("waiting for the process failed: {error}"),
                     };
+                    break (Failure::Transient, what);
                 }
                 () = connection.tools_changed() => relist.notice(Instant::now()),
                 () = at(relist.due()) => {
@@ -370,15 +357,19 @@ impl Attempt {
                     // A server with a call on its hands is watched by that call's own time limit.
                     let silent_since = connection.unused_since().unwrap_or(now);
                     if ping.is_none() && silent_since + interval <= now {
-                        ping = Some(Box::pin(ping_within(interval.min(PING_TIMEOUT), connection.clone())));
+                        ping = Some(self.ping(&connection));
                     }
                     ping_at = Some((silent_since + interval).max(now + interval / 4));
                 }
-                is_alive = ready(&mut ping) => {
+                // Whether a failure was the request's own or the connection's.
+                () = link.doubt.notified(), if ping.is_none() => ping = Some(self.ping(&connection)),
+                pulse = ready(&mut ping) => {
                     ping = None;
                     ping_at = self.config.keepalive_interval.map(|interval| Instant::now() + interval);
-                    if !is_alive {
-                        break "it did not answer a keepalive ping".into();
+                    match pulse {
+                        Pulse::Alive => {}
+                        Pulse::Dead(reason) => break (Failure::Transient, reason),
+                        Pulse::Lost => break peer.why_closed(link, "").await,
                     }
                 }
                 () = at(self.recycle_at(&connection, since)) => {
@@ -388,7 +379,7 @@ impl Attempt {
                 }
             }
         };
-        self.broken(format!("connection lost: {reason}"))
+        self.broken(failure, &format!("connection lost: {reason}"))
     }
 
     /// The earliest time at which the connection can be idle for long enough, or old enough.
@@ -470,11 +461,19 @@ impl Attempt {
         )
     }
 
-    fn broken(&self, reason: String) -> Over {
-        Over::Reported(Report::Broken {
-            failure: Failure::Transient,
-            reason: text::sanitize(&self.surroundings.redactor.redact(&reason)).into_owned(),
-        })
+    fn ping(&self, connection: &Connection) -> Ping {
+        let interval = self.config.keepalive_interval.unwrap_or(PING_TIMEOUT);
+        Box::pin(ping_within(interval.min(PING_TIMEOUT), connection.clone()))
+    }
+
+    fn broken(&self, failure: Failure, reason: &str) -> Over {
+        let reason = self.clean(reason);
+        Over::Reported(Report::Broken { failure, reason })
+    }
+
+    /// A reason as it may be shown.
+    fn clean(&self, reason: &str) -> String {
+        text::sanitize(&self.surroundings.redactor.redact(reason)).into_owned()
     }
 
     fn warn(&self, warnings: &[String]) {
@@ -484,9 +483,18 @@ impl Attempt {
     }
 }
 
-/// Whether the server answers in time. A connection that is lost ends by itself, with a better reason.
-async fn ping_within(limit: Duration, connection: Connection) -> bool {
-    timeout(limit, connection.ping()).await.is_ok()
+/// Whether the server answers in time.
+async fn ping_within(limit: Duration, connection: Connection) -> Pulse {
+    match timeout(limit, connection.ping()).await {
+        Err(_) => Pulse::Dead("it did not answer a keepalive ping".into()),
+        Ok(Ok(())) => Pulse::Alive,
+        // Somebody in between says that there is no server. Any other refusal is the server's own.
+        Ok(Err(Lost::Http(failure))) if matches!(failure.status, 502 | 504) => {
+            Pulse::Dead(failure.text.clone())
+        }
+        Ok(Err(Lost::Http(_))) => Pulse::Alive,
+        Ok(Err(_)) => Pulse::Lost,
+    }
 }
 
 fn until(deadline: Instant) -> Duration {

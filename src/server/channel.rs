@@ -55,25 +55,47 @@ struct Inner {
 pub(super) enum Way {
     /// Into a child's stdin, one after the other.
     Pipe(Outbox),
-    /// Each as a request of its own.
-    #[expect(dead_code, reason = "for the transport of remote servers")]
+    /// Each as an HTTP request of its own.
     Posts(mpsc::UnboundedSender<Post>),
 }
 
-/// A line for a remote server.
-#[expect(dead_code, reason = "for the transport of remote servers")]
+/// A message for a remote server.
 pub(super) struct Post {
     pub(super) line: String,
-    /// The id, if it is a request.
-    pub(super) id: Option<i64>,
+    pub(super) kind: Kind,
+}
+
+/// What a message is, as far as the way to the server has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A request with its id.
+    Request { id: i64, is_tool_call: bool },
+    /// `initialize` with its id.
+    Initialize(i64),
+    /// `notifications/initialized`.
+    Initialized,
+    /// `notifications/cancelled` for the request with this id.
+    Cancel(i64),
+    /// Any other notification, or an answer.
+    Other,
+}
+
+impl Kind {
+    /// The id that an answer will have, if one is owed.
+    pub(super) fn id(self) -> Option<i64> {
+        match self {
+            Self::Request { id, .. } | Self::Initialize(id) => Some(id),
+            Self::Initialized | Self::Cancel(_) | Self::Other => None,
+        }
+    }
 }
 
 impl Way {
     /// Takes a line; gives its number among those of a pipe.
-    fn push(&self, line: String, id: Option<i64>) -> io::Result<u64> {
+    fn push(&self, line: String, kind: Kind) -> io::Result<u64> {
         match self {
             Self::Pipe(outbox) => outbox.push(line.into_bytes()),
-            Self::Posts(posts) => match posts.send(Post { line, id }) {
+            Self::Posts(posts) => match posts.send(Post { line, kind }) {
                 Ok(()) => Ok(0),
                 Err(_) => Err(io::ErrorKind::NotConnected.into()),
             },
@@ -128,8 +150,8 @@ impl Channel {
     ///
     /// # Errors
     /// The connection is over, or the server does not read.
-    pub(super) fn push(&self, line: String, id: Option<i64>) -> io::Result<()> {
-        self.0.way.push(line, id).map(drop)
+    pub(super) fn push(&self, line: String, kind: Kind) -> io::Result<()> {
+        self.0.way.push(line, kind).map(drop)
     }
 
     /// Takes care that ids of ours are never ones that rmcp used for a request of its own.
@@ -147,17 +169,25 @@ impl Channel {
         let (reply_sender, reply) = oneshot::channel();
         let progress = params.progress.then(Arc::<Progress>::default);
         let line = encode(id, method, params);
+        let is_tool_call = method == "tools/call";
         {
             let mut open = self.open();
             let open = open.as_mut().ok_or(Lost::NotSent)?;
-            let line = self.0.way.push(line, Some(id)).map_err(|error| {
-                tracing::debug!(%error, "a request was not sent");
-                Lost::Unread
-            })?;
+            let line = self
+                .0
+                .way
+                .push(line, Kind::Request { id, is_tool_call })
+                .map_err(|error| {
+                    tracing::debug!(%error, "a request was not sent");
+                    match error.kind() {
+                        io::ErrorKind::NotConnected => Lost::NotSent,
+                        _ => Lost::Unread,
+                    }
+                })?;
             open.waiting.insert(
                 id,
                 Waiting {
-                    is_tool_call: method == "tools/call",
+                    is_tool_call,
                     is_upkeep: UPKEEP.contains(&method),
                     line,
                     reply: reply_sender,
@@ -185,12 +215,12 @@ impl Channel {
         let line = format!(
             "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{{\"requestId\":{id},\"reason\":{reason}}}}}\n"
         );
-        self.send_later(line);
+        self.send_later(line, Kind::Cancel(id));
     }
 
     /// Queues a line and sees to it that it is written. A server that doesn't read doesn't get it.
-    pub(super) fn send_later(&self, line: String) {
-        if self.0.way.push(line, None).is_ok()
+    pub(super) fn send_later(&self, line: String, kind: Kind) {
+        if self.0.way.push(line, kind).is_ok()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let channel = self.clone();
@@ -199,7 +229,6 @@ impl Channel {
     }
 
     /// Ends one request without an answer.
-    #[expect(dead_code, reason = "for the transport of remote servers")]
     pub(super) fn lose(&self, id: i64, lost: Lost) {
         if let Some((waiting, _)) = self.take(id) {
             // Who doesn't wait any more needs no reason.
@@ -208,7 +237,6 @@ impl Channel {
     }
 
     /// Whether a request still waits for its answer.
-    #[expect(dead_code, reason = "for the transport of remote servers")]
     pub(super) fn is_waiting(&self, id: i64) -> bool {
         self.open()
             .as_ref()
@@ -255,6 +283,17 @@ impl Channel {
         self.0.way.close().await;
     }
 
+    /// Whether requests are still taken.
+    pub(super) fn is_open(&self) -> bool {
+        let is_closed = matches!(&self.0.way, Way::Posts(posts) if posts.is_closed());
+        !is_closed && self.open().is_some()
+    }
+
+    /// Whether lines are written one after the other into a pipe.
+    pub(super) fn is_pipe(&self) -> bool {
+        matches!(self.0.way, Way::Pipe(_))
+    }
+
     /// Everybody who waits learns that no answer will come; new requests are refused.
     pub(super) fn forget(&self) {
         self.fail(Lost::Unknown);
@@ -265,7 +304,10 @@ impl Channel {
         let Some(open) = self.open().take() else { return };
         let taken = self.0.way.taken();
         for waiting in open.waiting.into_values() {
-            let lost = if waiting.line > taken { Lost::NotSent } else { lost };
+            let lost = match waiting.line > taken {
+                true => Lost::NotSent,
+                false => lost.clone(),
+            };
             // Who doesn't wait any more needs no reason.
             let _ = waiting.reply.send(Err(lost));
         }

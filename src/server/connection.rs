@@ -6,6 +6,7 @@ use rmcp::{
     RoleClient,
     model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion},
     service::{ClientInitializeError, RunningService, serve_client_with_ct},
+    transport::Transport,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,7 +16,6 @@ use super::{
     channel::Channel,
     link::Link,
     request::{Lost, Params, PendingRequest, Reply},
-    stdio::StdioTransport,
 };
 use crate::wire::Limits;
 
@@ -117,16 +117,16 @@ pub struct Listed {
 }
 
 impl Connection {
-    /// Does the handshake. It has no time limit of its own.
+    /// Does the handshake; requests take `channel` past rmcp. It has no time limit of its own.
     ///
     /// # Errors
     /// rmcp's reason.
     pub(super) async fn open(
-        transport: StdioTransport,
+        transport: impl Transport<RoleClient> + 'static,
+        channel: Channel,
         link: Arc<Link>,
         cancel: CancellationToken,
     ) -> Result<(Self, Running), ClientInitializeError> {
-        let channel = transport.channel();
         let mut config = ClientConfig::new(
             ClientCapabilities::default(),
             Implementation::new("hermesd-mcp", env!("CARGO_PKG_VERSION")),
@@ -274,6 +274,11 @@ impl Connection {
     /// Ends the connection if nobody uses it: no request is lost then, later ones are refused as never sent.
     pub(super) fn close_if_unused(&self) -> bool {
         self.channel.close_if_unused()
+    }
+
+    /// Whether requests are still taken: one of them may be lost and the others not.
+    pub fn is_open(&self) -> bool {
+        self.channel.is_open()
     }
 
     /// Whether it is the very same connection.

@@ -8,13 +8,17 @@ use std::{
 
 use rmcp::{
     RoleClient,
-    model::{ClientRequest, JsonRpcMessage, RequestId, ServerResult},
+    model::{ClientNotification, ClientRequest, JsonRpcMessage, RequestId, ServerResult},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{channel::Channel, link::Link, request::Reply};
+use super::{
+    channel::{Channel, Kind},
+    link::Link,
+    request::Reply,
+};
 use crate::{text, wire::Envelope};
 
 /// What one line from the server means for rmcp.
@@ -53,21 +57,38 @@ impl Reading {
 
     /// Queues a message of rmcp's own: the handshake, and answers to the server's requests.
     pub(super) fn enqueue(&mut self, message: &TxJsonRpcMessage<RoleClient>) -> io::Result<()> {
-        let mut own = None;
-        if let JsonRpcMessage::Request(request) = message {
-            let RequestId::Number(id) = request.id else {
-                return Err(io::Error::other("rmcp gave a request an id that is not a number"));
-            };
-            self.channel.reserve(id);
-            self.typed.insert(id);
-            own = Some(id);
-            if matches!(request.request, ClientRequest::InitializeRequest(_)) {
-                self.initialize = Some(id);
+        let kind = match message {
+            JsonRpcMessage::Request(request) => {
+                let RequestId::Number(id) = request.id else {
+                    return Err(io::Error::other("rmcp gave a request an id that is not a number"));
+                };
+                self.channel.reserve(id);
+                self.typed.insert(id);
+                match request.request {
+                    ClientRequest::InitializeRequest(_) => {
+                        self.initialize = Some(id);
+                        Kind::Initialize(id)
+                    }
+                    _ => Kind::Request {
+                        id,
+                        is_tool_call: false,
+                    },
+                }
             }
-        }
+            JsonRpcMessage::Notification(notification) => match notification.notification {
+                ClientNotification::InitializedNotification(_) => Kind::Initialized,
+                _ => Kind::Other,
+            },
+            _ => Kind::Other,
+        };
         let mut line = serde_json::to_string(message)?;
         line.push('\n');
-        self.channel.push(line, own)
+        self.channel.push(line, kind)
+    }
+
+    /// Whether the request with this id still has no answer.
+    pub(super) fn awaits(&self, id: i64) -> bool {
+        self.typed.contains(&id) || self.channel.is_waiting(id)
     }
 
     /// Takes one message in.
@@ -103,20 +124,26 @@ impl Reading {
     /// Servers must not print anything else on stdout, yet many do (B12, STDIO-02). Nothing is sent back.
     fn noise(&self, line: &[u8], why: &str) -> Incoming {
         let shown = text::one_line(text::truncate(&String::from_utf8_lossy(line), 120).as_ref()).into_owned();
-        if Link::count(&self.link.noise) == 0 {
-            tracing::warn!(
+        let is_first = Link::count(&self.link.noise) == 0;
+        match (is_first, self.channel.is_pipe()) {
+            (true, true) => tracing::warn!(
                 server = &*self.server,
                 line = shown,
                 why,
                 "the server prints on stdout what is no MCP message; such lines are skipped"
-            );
-        } else {
-            tracing::debug!(
+            ),
+            (true, false) => tracing::warn!(
                 server = &*self.server,
                 line = shown,
                 why,
-                "skipped a line on stdout"
-            );
+                "the server sends what is no MCP message; that is skipped"
+            ),
+            (false, _) => tracing::debug!(
+                server = &*self.server,
+                line = shown,
+                why,
+                "skipped what is no MCP message"
+            ),
         }
         Incoming::Handled
     }
@@ -135,7 +162,7 @@ impl Reading {
                 self.channel.send_later(format!(
                     "{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{{\"code\":-32600,\"message\":\"malformed request\"}}}}\n",
                     id.get()
-                ));
+                ), Kind::Other);
                 Incoming::Handled
             }
         }

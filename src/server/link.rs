@@ -8,6 +8,7 @@ use std::sync::{
 use serde_json::value::RawValue;
 use tokio::{process::ChildStdout, sync::Notify};
 
+use super::machine::Failure;
 use crate::busy_poll::BusyPoll;
 
 /// Facts about one connection, written by its transport.
@@ -29,8 +30,10 @@ pub(crate) struct Link {
     pub(super) proven: AtomicBool,
     /// Signalled when the server says that its tools changed. Any number of notices is one signal (CACHE-04).
     pub(super) tools_changed: Notify,
+    /// Signalled when something makes it worth asking whether the server is still there.
+    pub(super) doubt: Notify,
     initialize: OnceLock<Box<RawValue>>,
-    failure: Mutex<Option<String>>,
+    failure: Mutex<Option<(Failure, String)>>,
     /// What the transport leaves behind.
     stdout: Mutex<Option<ChildStdout>>,
     stdout_left: Notify,
@@ -50,7 +53,7 @@ impl Link {
     }
 
     /// Why the transport gave up, when it was not the server that closed it.
-    pub(super) fn failure(&self) -> Option<String> {
+    pub(super) fn failure(&self) -> Option<(Failure, String)> {
         self.failure
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -62,11 +65,12 @@ impl Link {
         let _ = self.initialize.set(raw.to_owned());
     }
 
-    pub(super) fn fail(&self, reason: String) {
+    /// Keeps the reason of the end; the first one counts.
+    pub(super) fn fail(&self, failure: Failure, reason: String) {
         self.failure
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .get_or_insert(reason);
+            .get_or_insert((failure, reason));
     }
 
     /// The transport ends, but the child may still have to say something before it exits.

@@ -16,6 +16,8 @@ const LATER_RETRIES: u32 = 5;
 const LONGEST: Duration = Duration::from_secs(60);
 /// The pause between two probes of a parked server.
 const PARKED: Duration = Duration::from_secs(300);
+/// The longest pause that a server can ask for.
+const LATEST: Duration = Duration::from_secs(3600);
 /// How soon after a failure a call may have it tried again: else calls would run a crash loop at full speed (B07).
 const CALL_MAY_RETRY: Duration = Duration::from_secs(1);
 /// The same for a parked server.
@@ -26,8 +28,12 @@ const CALL_MAY_REVIVE: Duration = Duration::from_secs(10);
 pub(super) enum Failure {
     /// Another try may work.
     Transient,
+    /// Another try may work, but not sooner than this: the server said so.
+    Later(Duration),
     /// Nothing but a change can help: the command isn't there, say.
     Permanent,
+    /// Nothing but new credentials can help.
+    Auth,
 }
 
 /// What happens to a server.
@@ -100,6 +106,7 @@ enum Wait {
     Backoff,
     Parked,
     Failed,
+    Auth,
     Recycled,
 }
 
@@ -111,6 +118,8 @@ pub(super) struct Machine {
     failures: u32,
     /// Whether any session was ever worth something.
     ever_proven: bool,
+    /// How long the server asked to be left alone when it failed last.
+    at_least: Duration,
 }
 
 impl Machine {
@@ -124,6 +133,7 @@ impl Machine {
             phase,
             failures: 0,
             ever_proven: false,
+            at_least: Duration::ZERO,
         };
         (machine, action)
     }
@@ -138,6 +148,7 @@ impl Machine {
                 Wait::Backoff => State::Backoff,
                 Wait::Parked => State::Parked,
                 Wait::Failed => State::Failed,
+                Wait::Auth => State::AuthRequired,
                 Wait::Recycled => State::Recycled,
             },
             Phase::Closing(Next::End) | Phase::Ended => State::Stopping,
@@ -220,29 +231,33 @@ impl Machine {
 
     /// What follows a failure; counts it.
     fn after(&mut self, failure: Failure, jitter: f64) -> Next {
-        // What has worked may work again: a program that is being updated is missing for a moment.
-        if failure == Failure::Permanent && !self.ever_proven {
-            return Next::Wait(Wait::Failed, None);
-        }
+        self.at_least = match failure {
+            Failure::Auth => return Next::Wait(Wait::Auth, None),
+            // What has worked may work again: a program that is being updated is missing for a moment.
+            Failure::Permanent if !self.ever_proven => return Next::Wait(Wait::Failed, None),
+            Failure::Later(pause) => pause.min(LATEST),
+            Failure::Permanent | Failure::Transient => Duration::ZERO,
+        };
         self.failures = self.failures.saturating_add(1);
         let retries = match self.ever_proven {
             true => LATER_RETRIES,
             false => FIRST_RETRIES,
         };
         if self.failures > retries {
-            return Next::Wait(Wait::Parked, Some(spread(PARKED, jitter)));
+            return Next::Wait(Wait::Parked, Some(spread(PARKED, jitter).max(self.at_least)));
         }
         let pause = Duration::from_secs(1 << (self.failures - 1).min(6)).min(LONGEST);
-        Next::Wait(Wait::Backoff, Some(spread(pause, jitter)))
+        Next::Wait(Wait::Backoff, Some(spread(pause, jitter).max(self.at_least)))
     }
 
     /// How long a server that failed is left alone even though a call wants it. After the first failure not at all.
     fn patience(self, wait: Wait) -> Duration {
-        match wait {
+        let patience = match wait {
             Wait::Backoff if self.failures <= 1 => Duration::ZERO,
             Wait::Parked => CALL_MAY_REVIVE,
             _ => CALL_MAY_RETRY,
-        }
+        };
+        patience.max(self.at_least)
     }
 }
 

@@ -13,7 +13,9 @@ mod incoming;
 mod link;
 mod machine;
 mod open_error;
+mod peer;
 mod relist;
+mod remote;
 mod request;
 pub mod stdio;
 mod tools;
@@ -21,5 +23,6 @@ mod view;
 
 pub use actor::{ServerHandle, Surroundings, connect_error, settled};
 pub use connection::{Capabilities, Connection, ListError, Listed, ServerInfo};
-pub use request::{Lost, Params, PendingRequest, Reply, Step};
+pub(crate) use remote::HttpClients;
+pub use request::{HttpFailure, Lost, Params, PendingRequest, Reply, Step};
 pub use view::{Counters, ListedTool, ServerView, State};

@@ -3,9 +3,12 @@
 use rmcp::service::ClientInitializeError;
 
 use super::{
-    child::Child,
     connection::{Connection, ListError},
     link::Link,
+    machine::Failure,
+    peer::Peer,
+    remote,
+    request::Lost,
 };
 
 /// Why no connection came about.
@@ -21,29 +24,27 @@ pub(super) enum OpenError {
 }
 
 impl OpenError {
-    /// The sentence for people, with what the child had to say.
-    pub(super) async fn into_reason(self, link: &Link, child: &mut Child) -> String {
-        match self {
+    /// The sentence for people, with what the peer had to say, and whether another try may help.
+    pub(super) async fn into_reason(self, link: &Link, peer: &mut Peer) -> (Failure, String) {
+        let what = match self {
             Self::Handshake(error) => match *error {
                 ClientInitializeError::JsonRpcError(error) => {
-                    child
-                        .with_stderr(format!(
-                            "it refused initialize: {} (code {})",
-                            error.message, error.code.0
-                        ))
-                        .await
+                    format!("it refused initialize: {} (code {})", error.message, error.code.0)
                 }
                 ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
-                    child.why_closed(link, " before it answered initialize").await
+                    return peer.why_closed(link, " before it answered initialize").await;
                 }
-                _ => {
-                    child
-                        .with_stderr("its answer to initialize is not an initialize result".into())
-                        .await
-                }
+                _ => "its answer to initialize is not an initialize result".into(),
             },
-            Self::List(ListError::Lost(_)) => child.why_closed(link, " before it answered tools/list").await,
-            error @ (Self::List(_) | Self::Version(_)) => child.with_stderr(error.to_string()).await,
-        }
+            Self::List(ListError::Lost(Lost::Http(failure))) => {
+                let (how, text) = remote::end_of(&failure);
+                return (how, format!("no tools: {text}"));
+            }
+            Self::List(ListError::Lost(_)) => {
+                return peer.why_closed(link, " before it answered tools/list").await;
+            }
+            error @ (Self::List(_) | Self::Version(_)) => error.to_string(),
+        };
+        (Failure::Transient, peer.with_stderr(what).await)
     }
 }

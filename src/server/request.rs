@@ -4,7 +4,10 @@
 //! through its queue and tasks, which cost as much as the whole way through the daemon (measured). rmcp does the
 //! handshake and answers the server's own requests on the same connection.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, oneshot};
@@ -21,7 +24,7 @@ pub enum Reply {
 }
 
 /// Why a request has no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// The connection was gone before the request was written: it was certainly not carried out.
     #[error("connection lost before the request was sent")]
@@ -32,12 +35,47 @@ pub enum Lost {
     /// The connection broke after the request was written: it may have been carried out.
     #[error("connection lost while the request was running")]
     Unknown,
-    /// The server wrote a line beyond the limit, and the connection was given up.
-    #[error("connection lost: it wrote a message of more than {limit} bytes (limits.message_bytes)")]
+    /// The server does not know the session any more, so it did not carry the request out (HTTP-06).
+    #[error("its session is gone, so the request was not carried out")]
+    SessionGone,
+    /// The server's answer is beyond the limit. A child's connection was given up.
+    #[error("its answer has more than {limit} bytes (limits.message_bytes)")]
     TooLarge {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// The server answered, but not with a message of the protocol.
+    #[error("{0}")]
+    Http(Arc<HttpFailure>),
+}
+
+/// An HTTP answer that is not the answer to the request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct HttpFailure {
+    /// The status.
+    pub status: u16,
+    /// The sentence for people, without any secret.
+    pub text: String,
+    /// How long the server wants to be left alone.
+    pub retry_after: Option<Duration>,
+}
+
+impl HttpFailure {
+    /// Whether the status says that the request was certainly not carried out.
+    pub fn is_refusal(&self) -> bool {
+        (300..500).contains(&self.status) || self.status == 503
+    }
+
+    /// Whether the same request may well succeed a little later.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.status, 429 | 503)
+    }
+
+    /// Whether credentials are missing, wrong or not enough.
+    pub fn is_about_credentials(&self) -> bool {
+        matches!(self.status, 401 | 403)
+    }
 }
 
 /// The parameters of a request as they are written.

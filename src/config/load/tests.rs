@@ -486,8 +486,13 @@ fn the_example_is_right() {
         })
         .collect();
     assert_ne!(everything, format!("{example}\n"));
-    let unset = |line: &String| !line.contains("is not set, neither in .env");
-    let left: Vec<String> = findings(&everything).into_iter().filter(unset).collect();
+    // Variables and files of the reader's own.
+    let is_ours = |line: &String| {
+        !["is not set, neither in .env", "there is no file"]
+            .iter()
+            .any(|known| line.contains(known))
+    };
+    let left: Vec<String> = findings(&everything).into_iter().filter(is_ours).collect();
     assert_eq!(left, Vec::<String>::new(), "{everything}");
     assert!(read(&everything).servers.len() > read(example).servers.len());
 }

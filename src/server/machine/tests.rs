@@ -41,6 +41,8 @@ fn the_table() {
     ];
     let failed: &[Event] = &[Broken(Permanent), Closed];
     let recycled: &[Event] = &[Opened, Recycle, Closed];
+    let later: &[Event] = &[Broken(Later(seconds(20))), Closed];
+    let locked: &[Event] = &[Opened, Proven, Broken(Auth), Closed];
     let ended: &[Event] = &[Stop, Closed];
     let restarting: &[Event] = &[Restart];
     let table: &[Row<'_>] = &[
@@ -118,6 +120,33 @@ fn the_table() {
         (failed, Wanted, None),
         (failed, Restart, Some((State::Connecting, Some(Open)))),
         (failed, Stop, Some((State::Stopping, Some(End)))),
+        // The server said when; a call changes nothing about that.
+        (
+            &[Broken(Later(seconds(20)))],
+            Closed,
+            Some((State::Backoff, Some(Alarm(seconds(20))))),
+        ),
+        (
+            &[Broken(Later(seconds(90_000)))],
+            Closed,
+            Some((State::Backoff, Some(Alarm(seconds(3600))))),
+        ),
+        (later, Wanted, Some((State::Backoff, Some(Hurry(seconds(20)))))),
+        (
+            &[Broken(Later(seconds(20))), Closed, Due, broken, Closed],
+            Wanted,
+            Some((State::Backoff, Some(Hurry(seconds(1))))),
+        ),
+        (later, Restart, Some((State::Connecting, Some(Open)))),
+        // Credentials are a person's matter.
+        (&[], Broken(Auth), Some((State::AuthRequired, Some(Close)))),
+        (&[Broken(Auth)], Closed, Some((State::AuthRequired, None))),
+        (&[Broken(Auth)], Wanted, None),
+        (&[Broken(Auth)], Restart, Some((State::Connecting, None))),
+        (locked, Due, None),
+        (locked, Wanted, None),
+        (locked, Restart, Some((State::Connecting, Some(Open)))),
+        (locked, Stop, Some((State::Stopping, Some(End)))),
         //
         (recycled, Wanted, Some((State::Connecting, Some(Open)))),
         (recycled, Due, None),
@@ -220,6 +249,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Proven),
         Just(Broken(Transient)),
         Just(Broken(Permanent)),
+        Just(Broken(Auth)),
+        (0..5000u64).prop_map(|pause| Broken(Later(seconds(pause)))),
         Just(Closed),
         Just(Due),
         Just(Wanted),
@@ -264,7 +295,7 @@ proptest! {
                     closing = true;
                 }
                 Some(Alarm(pause)) => {
-                    prop_assert!(pause <= PARKED.mul_f64(1.2));
+                    prop_assert!(pause <= LATEST);
                     alarm = true;
                 }
                 Some(Hurry(_)) => prop_assert!(alarm, "nothing to hurry: {:?}", before),
@@ -275,7 +306,7 @@ proptest! {
                 State::Connected => prop_assert!(live && !closing),
                 State::Backoff | State::Parked => prop_assert!(alarm || closing),
                 State::Connecting => prop_assert!(live),
-                State::Failed | State::Recycled => prop_assert!(closing || !live),
+                State::Failed | State::AuthRequired | State::Recycled => prop_assert!(closing || !live),
                 state => prop_assert!(false, "{:?}", state),
             }
         }

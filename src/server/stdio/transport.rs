@@ -16,6 +16,7 @@ use crate::{
         channel::{Channel, Way},
         incoming::{Incoming, Reading},
         link::Link,
+        machine::Failure,
         request::Lost,
     },
     wire::{Limits, LineError, LineReader},
@@ -72,7 +73,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Ok(None) => return None,
                 Err(LineError::TooLong { limit }) => {
                     self.reading.channel.fail(Lost::TooLarge { limit });
-                    self.reading.link.fail(format!(
+                    self.reading.link.fail(Failure::Transient, format!(
                         "message too large: it wrote more than {limit} bytes without a newline (limits.message_bytes)"
                     ));
                     return None;
@@ -80,7 +81,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Err(LineError::Io(error)) => {
                     self.reading
                         .link
-                        .fail(format!("reading its stdout failed: {error}"));
+                        .fail(Failure::Transient, format!("reading its stdout failed: {error}"));
                     return None;
                 }
             };
@@ -88,7 +89,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Incoming::Handled => {}
                 Incoming::Message(message) => return Some(*message),
                 Incoming::Broken(reason) => {
-                    self.reading.link.fail(reason);
+                    self.reading.link.fail(Failure::Transient, reason);
                     return None;
                 }
             }
