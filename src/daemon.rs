@@ -20,7 +20,7 @@ use crate::{
     config::{self, Config, ConfigError, Severity},
     environment::Environment,
     paths::{self, PathError},
-    server::{HttpClients, Surroundings, death_watch, stdio::known_dirs},
+    server::{Eras, HttpClients, Surroundings, death_watch, stdio::known_dirs},
     supervisor::Supervisor,
     telemetry,
     text::Redactor,
@@ -144,6 +144,7 @@ async fn serve_until_stopped(options: Options) -> Result<(), Error> {
         death_watch,
         changed: Arc::new(Notify::new()),
         clients: HttpClients::new(environment.clone()),
+        eras: Eras::default(),
         environment: environment.clone(),
     };
     let supervisor = Supervisor::start(&config, surroundings);

@@ -122,6 +122,14 @@ pub enum CallError {
         /// What is wrong.
         detail: String,
     },
+    /// The server asks something that only a frontend can answer.
+    #[error("MCP server '{server}' needs input before it can answer ({what}), and no frontend gives any")]
+    NeedsInput {
+        /// The server.
+        server: ServerName,
+        /// What it asks for.
+        what: String,
+    },
     /// The server answered with a JSON-RPC error.
     #[error("MCP call failed: McpError: {message}")]
     Server {
@@ -256,9 +264,9 @@ impl CallError {
                 let names: Vec<&str> = did_you_mean.iter().map(ExposedName::as_str).collect();
                 RpcError::new(Code::ToolNotFound, text).with("did_you_mean", names)
             }
-            Self::Excluded { server, .. } | Self::NeedsTask { server, .. } => {
-                RpcError::new(Code::Denied, text).server(server)
-            }
+            Self::Excluded { server, .. }
+            | Self::NeedsTask { server, .. }
+            | Self::NeedsInput { server, .. } => RpcError::new(Code::Denied, text).server(server),
             Self::Arguments { .. } => RpcError::new(Code::InvalidParams, text),
             Self::Unavailable {
                 server,

@@ -11,10 +11,14 @@ use super::{
     admission::{Turn, Verdict},
     error::TimeLimit,
     route::{RECONNECT, Route},
+    stateless::{self, Outcome, ROUNDS, with_state},
 };
 use crate::{
     config::ServerConfig,
-    server::{Connection, Counters, HttpFailure, ListError, Lost, Params, Reply, ServerView, Step},
+    server::{
+        Connection, Counters, HttpFailure, ListError, Lost, Params, Reply, ServerView, Step,
+        is_header_mismatch, is_missing_capability,
+    },
 };
 
 /// Two progress messages of one call are at least this far apart on their way to the frontend (PROG-03).
@@ -127,12 +131,28 @@ impl Caller {
     ) -> Result<Box<RawValue>, CallError> {
         let _turn = self.turn(route, limits).await?;
         let mut tries = 1;
+        let (mut rounds, mut state): (u32, Option<Box<str>>) = (0, None);
         loop {
             let connection = self.connection(route, limits).await?;
+            let again = state.as_ref().map(|state| with_state(params, state));
+            let params = again.as_ref().unwrap_or(params);
             let result = self
                 .exchange(route, &connection, method, params, limits, &mut on_progress)
                 .await;
             match result {
+                Ok(raw) if connection.is_stateless() => match stateless::outcome(&raw) {
+                    Outcome::Complete => return Ok(raw),
+                    Outcome::Again(next) if rounds < ROUNDS => {
+                        rounds += 1;
+                        state = Some(next);
+                    }
+                    outcome => return Err(outcome.into_error(route)),
+                },
+                // HTTP-04: what the tool wants in headers is not what it once said.
+                Err(CallError::Server { code, .. }) if is_header_mismatch(code) && tries == 1 => {
+                    tries += 1;
+                    connection.renew_headers(&self.limits).await;
+                }
                 Err(CallError::Lost { lost, .. }) if tries < tries_after(route, &lost) => {
                     tries += 1;
                     Counters::add(&route.view.counters.repeated);
@@ -272,8 +292,13 @@ impl Caller {
             .as_ref()
             .and_then(|parts| parts.message.as_str())
             .unwrap_or(raw);
+        let server = route.server.clone();
+        if is_missing_capability(code) {
+            let what = self.redactor.redact(message).into_owned();
+            return CallError::NeedsInput { server, what };
+        }
         CallError::Server {
-            server: route.server.clone(),
+            server,
             code,
             message: self.redactor.redact(message).into_owned(),
             raw: raw.into(),
@@ -284,9 +309,13 @@ impl Caller {
 /// What a call's end says about the server.
 pub(super) fn verdict(result: &Result<Box<RawValue>, CallError>) -> Verdict {
     match result {
-        Ok(_) | Err(CallError::Server { .. } | CallError::Protocol { .. } | CallError::TooLarge { .. }) => {
-            Verdict::Answered
-        }
+        Ok(_)
+        | Err(
+            CallError::Server { .. }
+            | CallError::Protocol { .. }
+            | CallError::NeedsInput { .. }
+            | CallError::TooLarge { .. },
+        ) => Verdict::Answered,
         Err(CallError::Lost { lost, .. }) => match lost {
             Lost::Http(failure) if failure.is_refusal() && !failure.is_passing() => Verdict::Answered,
             _ => Verdict::Failed,

@@ -10,6 +10,7 @@ mod exchange;
 mod media;
 mod route;
 pub mod shape;
+mod stateless;
 mod utility;
 
 pub use caller::{Caller, Request};

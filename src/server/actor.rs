@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     attempt::{Attempt, Report},
     death_watch::DeathWatch,
+    era::Eras,
     machine::{Action, Event, Machine},
     remote::HttpClients,
     stdio::StderrTail,
@@ -42,6 +43,8 @@ pub struct Surroundings {
     pub limits: Limits,
     /// Takes secrets out of text that leaves the daemon.
     pub redactor: Arc<Redactor>,
+    /// Which era of the protocol each server speaks.
+    pub eras: Eras,
     /// Makes the HTTP clients of remote servers.
     pub(crate) clients: HttpClients,
     /// Ends children if the daemon dies.

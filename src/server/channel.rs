@@ -10,18 +10,21 @@ use std::{
     },
 };
 
+use reqwest::header::HeaderMap;
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
 };
 
 use super::{
+    era::{Era, REQUEST_META},
+    param_headers::ParamHeaders,
     request::{Lost, Params, PendingRequest, Progress, Reply},
     stdio::Outbox,
 };
 
 /// Requests that the daemon makes for itself: they don't keep an idle server awake.
-const UPKEEP: [&str; 2] = ["ping", "tools/list"];
+const UPKEEP: [&str; 4] = ["ping", "server/discover", "subscriptions/listen", "tools/list"];
 
 /// A request of ours that waits for its answer.
 pub(super) struct Waiting {
@@ -46,6 +49,9 @@ pub(crate) struct Channel(Arc<Inner>);
 
 struct Inner {
     way: Way,
+    era: Era,
+    /// Which arguments of the server's tools have to be in headers.
+    param_headers: Mutex<ParamHeaders>,
     /// `None` once the connection is over.
     open: Mutex<Option<Open>>,
     next_id: AtomicI64,
@@ -63,6 +69,8 @@ pub(super) enum Way {
 pub(super) struct Post {
     pub(super) line: String,
     pub(super) kind: Kind,
+    /// What a stateless request repeats of itself.
+    pub(super) headers: HeaderMap,
 }
 
 /// What a message is, as far as the way to the server has to know.
@@ -92,10 +100,10 @@ impl Kind {
 
 impl Way {
     /// Takes a line; gives its number among those of a pipe.
-    fn push(&self, line: String, kind: Kind) -> io::Result<u64> {
+    fn push(&self, line: String, kind: Kind, headers: HeaderMap) -> io::Result<u64> {
         match self {
             Self::Pipe(outbox) => outbox.push(line.into_bytes()),
-            Self::Posts(posts) => match posts.send(Post { line, kind }) {
+            Self::Posts(posts) => match posts.send(Post { line, kind, headers }) {
                 Ok(()) => Ok(0),
                 Err(_) => Err(io::ErrorKind::NotConnected.into()),
             },
@@ -135,9 +143,11 @@ impl Way {
 
 impl Channel {
     /// A channel without requests.
-    pub(super) fn new(way: Way) -> Self {
+    pub(super) fn new(way: Way, era: Era) -> Self {
         Self(Arc::new(Inner {
             way,
+            era,
+            param_headers: Mutex::default(),
             open: Mutex::new(Some(Open {
                 waiting: HashMap::new(),
                 used_at: Instant::now(),
@@ -151,7 +161,7 @@ impl Channel {
     /// # Errors
     /// The connection is over, or the server does not read.
     pub(super) fn push(&self, line: String, kind: Kind) -> io::Result<()> {
-        self.0.way.push(line, kind).map(drop)
+        self.0.way.push(line, kind, HeaderMap::new()).map(drop)
     }
 
     /// Takes care that ids of ours are never ones that rmcp used for a request of its own.
@@ -168,7 +178,8 @@ impl Channel {
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         let (reply_sender, reply) = oneshot::channel();
         let progress = params.progress.then(Arc::<Progress>::default);
-        let line = encode(id, method, params);
+        let line = encode(id, method, params, self.0.era);
+        let headers = self.headers(method, params);
         let is_tool_call = method == "tools/call";
         {
             let mut open = self.open();
@@ -176,7 +187,7 @@ impl Channel {
             let line = self
                 .0
                 .way
-                .push(line, Kind::Request { id, is_tool_call })
+                .push(line, Kind::Request { id, is_tool_call }, headers)
                 .map_err(|error| {
                     tracing::debug!(%error, "a request was not sent");
                     match error.kind() {
@@ -220,7 +231,7 @@ impl Channel {
 
     /// Queues a line and sees to it that it is written. A server that doesn't read doesn't get it.
     pub(super) fn send_later(&self, line: String, kind: Kind) {
-        if self.0.way.push(line, kind).is_ok()
+        if self.0.way.push(line, kind, HeaderMap::new()).is_ok()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let channel = self.clone();
@@ -283,6 +294,36 @@ impl Channel {
         self.0.way.close().await;
     }
 
+    /// Which era the connection is of.
+    pub(super) fn era(&self) -> Era {
+        self.0.era
+    }
+
+    /// Whether requests repeat parts of themselves in headers.
+    pub(super) fn has_headers(&self) -> bool {
+        self.0.era == Era::Stateless && !self.is_pipe()
+    }
+
+    /// Takes what the server's tools want to see in headers.
+    pub(super) fn set_param_headers(&self, headers: ParamHeaders) {
+        *self.param_headers() = headers;
+    }
+
+    fn headers(&self, method: &'static str, params: &Params) -> HeaderMap {
+        match self.has_headers() {
+            true => self.param_headers().headers(method, params),
+            false => HeaderMap::new(),
+        }
+    }
+
+    /// Held for a lookup, never across an await.
+    fn param_headers(&self) -> MutexGuard<'_, ParamHeaders> {
+        self.0
+            .param_headers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether requests are still taken.
     pub(super) fn is_open(&self) -> bool {
         let is_closed = matches!(&self.0.way, Way::Posts(posts) if posts.is_closed());
@@ -334,7 +375,7 @@ impl Open {
     }
 }
 
-fn encode(id: i64, method: &str, params: &Params) -> String {
+fn encode(id: i64, method: &str, params: &Params, era: Era) -> String {
     let mut line = String::with_capacity(params.members.len() + params.meta.len() + 128);
     // Writing to a String cannot fail.
     let _ = write!(
@@ -342,13 +383,23 @@ fn encode(id: i64, method: &str, params: &Params) -> String {
         r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{}"#,
         params.members
     );
-    if params.progress || !params.meta.is_empty() {
-        let comma = if params.members.is_empty() { "" } else { "," };
-        let _ = write!(line, r#"{comma}"_meta":{{{}"#, params.meta);
+    let own = match era {
+        Era::Handshake => "",
+        Era::Stateless => REQUEST_META,
+    };
+    if params.progress || !params.meta.is_empty() || !own.is_empty() {
+        let comma = |is_first: bool| if is_first { "" } else { "," };
+        let _ = write!(line, r#"{}"_meta":{{"#, comma(params.members.is_empty()));
+        let _ = write!(
+            line,
+            "{own}{}{}",
+            comma(own.is_empty() || params.meta.is_empty()),
+            params.meta
+        );
         if params.progress {
             // Our own token per connection: the id, which is unique on it (PROG-01, B60).
-            let comma = if params.meta.is_empty() { "" } else { "," };
-            let _ = write!(line, r#"{comma}"progressToken":{id}"#);
+            let is_first = own.is_empty() && params.meta.is_empty();
+            let _ = write!(line, r#"{}"progressToken":{id}"#, comma(is_first));
         }
         line.push('}');
     }
@@ -368,7 +419,7 @@ mod tests {
                 meta: meta.into(),
                 progress,
             };
-            encode(7, "tools/call", &params)
+            encode(7, "tools/call", &params, Era::Handshake)
         };
         let head = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":"#;
         for (members, meta, progress, expected) in [
@@ -385,6 +436,26 @@ mod tests {
             ),
         ] {
             assert_eq!(encoded(members, meta, progress), format!("{head}{expected}}}\n"));
+        }
+    }
+
+    #[test]
+    fn stateless_requests_say_what_they_need() {
+        // LIFE-08
+        for (members, meta, progress) in [("", "", false), (r#""a":1"#, r#""x/y":2"#, true), ("", "", true)] {
+            let params = Params {
+                members: members.into(),
+                meta: meta.into(),
+                progress,
+            };
+            let line = encode(7, "tools/call", &params, Era::Stateless);
+            let request: serde_json::Value = serde_json::from_str(&line).unwrap();
+            let seen = &request["params"]["_meta"];
+            assert_eq!(seen["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+            assert_eq!(seen["io.modelcontextprotocol/clientInfo"]["name"], "hermesd-mcp");
+            assert!(seen["io.modelcontextprotocol/clientCapabilities"].is_object());
+            assert_eq!(seen["progressToken"].as_i64(), progress.then_some(7));
+            assert_eq!(seen["x/y"].as_i64(), (!meta.is_empty()).then_some(2));
         }
     }
 }

@@ -9,13 +9,17 @@ use rmcp::{
     transport::Transport,
 };
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     channel::Channel,
+    era::{Era, STATELESS_VERSION},
     link::Link,
-    request::{Lost, Params, PendingRequest, Reply},
+    param_headers::ParamHeaders,
+    request::{Lost, Params, PendingRequest},
+    tools::listed_tools,
+    view::ListedTool,
 };
 use crate::wire::Limits;
 
@@ -39,6 +43,8 @@ pub struct ServerInfo {
 #[allow(missing_docs, reason = "the names are the protocol's own")]
 pub struct Capabilities {
     pub tools: bool,
+    /// `tools.listChanged`.
+    pub tells_of_changes: bool,
     pub resources: bool,
     pub prompts: bool,
     pub completions: bool,
@@ -54,6 +60,15 @@ struct Declared {
     capabilities: Option<DeclaredCapabilities>,
     server_info: Option<Identity>,
     instructions: Option<String>,
+    #[serde(rename = "_meta")]
+    meta: Option<DeclaredMeta>,
+}
+
+/// Where a stateless server has its name.
+#[derive(Default, Deserialize)]
+struct DeclaredMeta {
+    #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+    server_info: Option<Identity>,
 }
 
 #[derive(Default, Deserialize)]
@@ -65,8 +80,15 @@ struct Identity {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tools {
+    #[serde(default)]
+    list_changed: bool,
+}
+
+#[derive(Default, Deserialize)]
 struct DeclaredCapabilities {
-    tools: Option<serde::de::IgnoredAny>,
+    tools: Option<Tools>,
     resources: Option<serde::de::IgnoredAny>,
     prompts: Option<serde::de::IgnoredAny>,
     completions: Option<serde::de::IgnoredAny>,
@@ -76,44 +98,27 @@ struct DeclaredCapabilities {
 /// A live connection. Clones share it.
 #[derive(Clone)]
 pub struct Connection {
-    channel: Channel,
-    link: Arc<Link>,
+    pub(super) channel: Channel,
+    pub(super) link: Arc<Link>,
 }
 
-/// The task of rmcp that runs a connection. Ends when the connection does.
-pub(super) type Running = RunningService<RoleClient, ClientConfig>;
-
-/// Why a list could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ListError {
-    /// The connection is gone.
-    #[error(transparent)]
-    Lost(#[from] Lost),
-    /// The server answered with an error.
-    #[error("the server answered {method} with an error: {error}")]
-    Refused {
-        /// The method.
-        method: &'static str,
-        /// The server's error, as JSON text.
-        error: String,
-    },
-    /// The server's answer has not the shape of a list.
-    #[error("the server's answer to {method} is not a list: {reason}")]
-    Shape {
-        /// The method.
-        method: &'static str,
-        /// What is wrong.
-        reason: String,
-    },
+/// What runs a connection. Ends when the connection does.
+pub(super) enum Running {
+    /// rmcp.
+    Service(Box<RunningService<RoleClient, ClientConfig>>),
+    /// A task that reads, as there is nothing else to do without a handshake.
+    Reader(JoinHandle<()>),
 }
 
-/// A list that was read to its end or to a limit.
-#[derive(Debug, Default)]
-pub struct Listed {
-    /// The items, each in the server's own bytes.
-    pub items: Vec<Box<RawValue>>,
-    /// Why the list was cut, if it was (PAGE-02).
-    pub truncated: Option<String>,
+impl Running {
+    /// Waits for the end.
+    pub(super) async fn waiting(self) {
+        match self {
+            // How the tasks ended is of no interest: the link says why.
+            Self::Service(service) => drop(service.waiting().await),
+            Self::Reader(reader) => drop(reader.await),
+        }
+    }
 }
 
 impl Connection {
@@ -134,17 +139,47 @@ impl Connection {
         // rmcp's own default has no handshake at all.
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         let running = serve_client_with_ct(config, transport, cancel).await?;
-        Ok((Self { channel, link }, running))
+        Ok((Self { channel, link }, Running::Service(Box::new(running))))
+    }
+
+    /// Whether every request stands for itself.
+    pub fn is_stateless(&self) -> bool {
+        self.channel.era() == Era::Stateless
+    }
+
+    /// Takes what the server's tools want to see in headers; leaves out those that cannot be called.
+    pub(super) fn keep_param_headers(&self, tools: &mut Vec<ListedTool>, warnings: &mut Vec<String>) {
+        if self.channel.has_headers() {
+            self.channel.set_param_headers(ParamHeaders::of(tools, warnings));
+        }
+    }
+
+    /// Reads the tools again only for what they want to see in headers (HTTP-04). A list that cannot be read changes
+    /// nothing.
+    pub async fn renew_headers(&self, limits: &Limits) {
+        if let Ok(listed) = self.list("tools/list", "tools", limits).await {
+            let (mut tools, mut warnings) = listed_tools(&listed.items);
+            self.keep_param_headers(&mut tools, &mut warnings);
+            // The list itself is the attempt's matter.
+            self.link.tools_changed.notify_one();
+        }
     }
 
     /// Whether a version that a server chose is one with a handshake that we know (LIFE-05).
     pub(super) fn speaks(version: &str) -> bool {
-        handshake_versions().any(|known| known == version)
+        Self::handshake_versions().any(|known| known == version)
     }
 
     /// The versions for a message.
     pub(super) fn versions() -> String {
-        handshake_versions().collect::<Vec<_>>().join(", ")
+        Self::handshake_versions().collect::<Vec<_>>().join(", ")
+    }
+
+    pub(super) fn handshake_versions() -> impl Iterator<Item = &'static str> {
+        ProtocolVersion::KNOWN_VERSIONS
+            .iter()
+            .filter(|version| version.has_initialize())
+            .map(ProtocolVersion::as_str)
     }
 
     /// The server's answer to `initialize`.
@@ -154,14 +189,21 @@ impl Connection {
             .initialize_result()
             .and_then(|raw| serde_json::from_str::<Declared>(raw.get()).ok())
             .unwrap_or_default();
-        let identity = declared.server_info.unwrap_or_default();
+        let identity = declared
+            .server_info
+            .or(declared.meta.and_then(|meta| meta.server_info))
+            .unwrap_or_default();
         let has = declared.capabilities.unwrap_or_default();
         ServerInfo {
-            protocol_version: declared.protocol_version,
+            protocol_version: match self.channel.era() {
+                Era::Handshake => declared.protocol_version,
+                Era::Stateless => STATELESS_VERSION.to_owned(),
+            },
             name: identity.name,
             version: identity.version,
             instructions: declared.instructions,
             capabilities: Capabilities {
+                tells_of_changes: has.tools.as_ref().is_some_and(|tools| tools.list_changed),
                 tools: has.tools.is_some(),
                 resources: has.resources.is_some(),
                 prompts: has.prompts.is_some(),
@@ -179,91 +221,17 @@ impl Connection {
         self.channel.request(method, params)
     }
 
-    /// Reads a whole list: every page, up to the limits. A repeated cursor ends it too (PAGE-01, PAGE-02).
-    ///
-    /// # Errors
-    /// When the first page cannot be read. A later page that fails cuts the list.
-    pub async fn list(&self, method: &'static str, key: &str, limits: &Limits) -> Result<Listed, ListError> {
-        let mut listed = Listed::default();
-        let mut cursors: Vec<String> = Vec::new();
-        let mut bytes = 0;
-        let mut begun_anew = false;
-        loop {
-            let members = cursors
-                .last()
-                .map(|cursor| format!("\"cursor\":{cursor}"))
-                .unwrap_or_default();
-            let mut request = self.request(
-                method,
-                &Params {
-                    members,
-                    ..Params::default()
-                },
-            )?;
-            let page = match request.answer().await? {
-                Reply::Result(raw) => {
-                    bytes += raw.get().len();
-                    page_of(method, key, &raw)
-                }
-                // PAGE-04: the cursor is not valid any more.
-                Reply::Error(raw) if !cursors.is_empty() && !begun_anew && is_invalid_params(&raw) => {
-                    (listed, cursors, bytes, begun_anew) = (Listed::default(), Vec::new(), 0, true);
-                    continue;
-                }
-                Reply::Error(raw) => Err(ListError::Refused {
-                    method,
-                    error: raw.get().to_owned(),
-                }),
-            };
-            let page = match page {
-                Ok(page) => page,
-                Err(error) if cursors.is_empty() => return Err(error),
-                Err(error) => {
-                    listed.truncated = Some(error.to_string());
-                    return Ok(listed);
-                }
-            };
-            if bytes > limits.list_bytes && !cursors.is_empty() {
-                listed.truncated = Some(format!(
-                    "it has more than {} bytes (limits.list_bytes)",
-                    limits.list_bytes
-                ));
-                return Ok(listed);
-            }
-            let room = limits.list_items.saturating_sub(listed.items.len());
-            if page.items.len() > room {
-                listed.items.extend(page.items.into_iter().take(room));
-                listed.truncated = Some(format!(
-                    "it has more than {} items (limits.list_items)",
-                    limits.list_items
-                ));
-                return Ok(listed);
-            }
-            listed.items.extend(page.items);
-            let Some(cursor) = page.next else {
-                return Ok(listed);
-            };
-            if cursors.contains(&cursor) {
-                listed.truncated = Some("the server repeats a cursor".into());
-                return Ok(listed);
-            }
-            cursors.push(cursor);
-            if cursors.len() >= limits.list_pages {
-                listed.truncated = Some(format!(
-                    "it has more than {} pages (limits.list_pages)",
-                    limits.list_pages
-                ));
-                return Ok(listed);
-            }
-        }
-    }
-
     /// Asks whether the server lives. Any answer says so, an error too: `ping` is optional in practice (PING-02).
     ///
     /// # Errors
     /// [`Lost`] when the connection is gone.
     pub(super) async fn ping(&self) -> Result<(), Lost> {
-        self.request("ping", &Params::default())?.answer().await.map(drop)
+        let method = match self.channel.era() {
+            Era::Handshake => "ping",
+            // There is no ping any more; this every server has to know.
+            Era::Stateless => "server/discover",
+        };
+        self.request(method, &Params::default())?.answer().await.map(drop)
     }
 
     /// Since when nobody uses the connection; `None` while a request runs.
@@ -301,78 +269,5 @@ impl Connection {
             ("unclaimed_answers", read(&self.link.unclaimed)),
             ("dropped_progress", read(&self.link.dropped_progress)),
         ]
-    }
-}
-
-fn handshake_versions() -> impl Iterator<Item = &'static str> {
-    ProtocolVersion::KNOWN_VERSIONS
-        .iter()
-        .filter(|version| version.has_initialize())
-        .map(ProtocolVersion::as_str)
-}
-
-fn is_invalid_params(error: &RawValue) -> bool {
-    #[derive(Deserialize)]
-    struct Code {
-        code: i64,
-    }
-    serde_json::from_str::<Code>(error.get()).is_ok_and(|error| error.code == -32602)
-}
-
-/// One page: its items, and the JSON text of the cursor to the next.
-struct Page {
-    items: Vec<Box<RawValue>>,
-    next: Option<String>,
-}
-
-fn page_of(method: &'static str, key: &str, raw: &RawValue) -> Result<Page, ListError> {
-    let shape = |reason: String| ListError::Shape { method, reason };
-    let members: std::collections::HashMap<String, &RawValue> =
-        serde_json::from_str(raw.get()).map_err(|error| shape(error.to_string()))?;
-    let items = members
-        .get(key)
-        .ok_or_else(|| shape(format!("it has no '{key}'")))?;
-    let items = serde_json::from_str(items.get()).map_err(|error| shape(format!("'{key}': {error}")))?;
-    // An empty string is a cursor, only null or nothing ends the list; what isn't a string is no cursor.
-    let next = members
-        .get("nextCursor")
-        .map(|cursor| cursor.get())
-        .filter(|cursor| cursor.starts_with('"'));
-    Ok(Page {
-        items,
-        next: next.map(str::to_owned),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_are_read_leniently_and_cursors_strictly() {
-        let page = |json: &str| {
-            page_of(
-                "tools/list",
-                "tools",
-                &RawValue::from_string(json.into()).unwrap(),
-            )
-        };
-        let good = page(r#"{"tools":[{"name":"a"},1],"nextCursor":"","x":1}"#).unwrap();
-        assert_eq!(good.items.len(), 2);
-        assert_eq!(
-            good.next.as_deref(),
-            Some("\"\""),
-            "an empty string is a cursor (PAGE-01)"
-        );
-        for end in [
-            r#"{"tools":[]}"#,
-            r#"{"tools":[],"nextCursor":null}"#,
-            r#"{"tools":[],"nextCursor":5}"#,
-        ] {
-            assert!(page(end).unwrap().next.is_none(), "{end}");
-        }
-        for bad in ["[]", "{}", r#"{"tools":{}}"#] {
-            assert!(page(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -15,6 +15,7 @@ mod catalog;
 mod children;
 mod control;
 mod environment;
+mod eras;
 mod fidelity;
 mod healing;
 mod hostile;

@@ -20,6 +20,8 @@ mod process;
 mod server;
 #[path = "fake_server/slow.rs"]
 mod slow;
+#[path = "fake_server/stateless.rs"]
+mod stateless;
 
 use options::Options;
 

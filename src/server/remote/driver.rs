@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     exchange::exchange,
     legacy,
-    shared::{Cause, End, Shared},
+    shared::{Cause, End, Shared, Style},
     standby::standby,
 };
 use crate::server::{
@@ -55,10 +55,10 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(shared: Arc<Shared>, posts: mpsc::UnboundedReceiver<Post>) -> Self {
         Self {
-            has_endpoint: !shared.is_legacy,
+            has_endpoint: shared.style != Style::Legacy,
+            is_initialized: shared.style == Style::Stateless,
             shared,
             posts,
-            is_initialized: false,
             held: VecDeque::new(),
             tasks: JoinSet::new(),
             running: HashMap::new(),
@@ -68,7 +68,7 @@ impl Driver {
     /// Runs until the connection is over. `close` asks for that; `closed` is cancelled when no message comes any more,
     /// and the task itself ends once the server knows.
     pub(super) async fn run(mut self, close: CancellationToken, closed: CancellationToken) {
-        if self.shared.is_legacy {
+        if self.shared.style == Style::Legacy {
             self.open_legacy();
         }
         let end = self.serve(&close).await;
@@ -99,7 +99,8 @@ impl Driver {
         }
         closed.cancel();
         self.tasks.shutdown().await;
-        if cause == Cause::Other && !self.shared.is_legacy && self.shared.endpoint.has_session() {
+        if cause == Cause::Other && self.shared.style == Style::Session && self.shared.endpoint.has_session()
+        {
             // Whether it wants to know or not: the session is over.
             let _ = timeout(DELETE, self.shared.endpoint.delete()).await;
         }
@@ -129,7 +130,7 @@ impl Driver {
             Done::Exchange(Kind::Initialized) => {
                 self.is_initialized = true;
                 self.release();
-                if !self.shared.is_legacy {
+                if self.shared.style == Style::Session {
                     let shared = self.shared.clone();
                     self.tasks
                         .spawn(async move { (Done::Stream, standby(&shared).await) });
@@ -157,7 +158,15 @@ impl Driver {
                 self.held.remove(place);
                 return;
             }
-            if let Some(running) = self.running.remove(&id) {
+            let running = self.running.remove(&id);
+            if self.shared.style == Style::Stateless {
+                // The end of the answer's stream is what tells the server.
+                if let Some(running) = running {
+                    running.abort();
+                }
+                return;
+            }
+            if let Some(running) = running {
                 self.tasks.spawn(async move {
                     sleep(CANCELLED).await;
                     running.abort();

@@ -9,7 +9,10 @@ use reqwest::{
 use url::Url;
 
 use super::failure::{name_of, text_of};
-use crate::config::Remote;
+use crate::{
+    config::Remote,
+    server::era::{Era, STATELESS_VERSION},
+};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -55,7 +58,7 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn new(client: Client, remote: &Remote) -> Self {
+    pub(super) fn new(client: Client, remote: &Remote, era: Era) -> Self {
         let headers = remote
             .headers
             .iter()
@@ -70,14 +73,21 @@ impl Endpoint {
             client,
             headers,
             url: Mutex::new(remote.url.clone()),
-            session: Mutex::default(),
+            session: Mutex::new(Session {
+                id: None,
+                version: match era {
+                    Era::Handshake => None,
+                    Era::Stateless => Some(HeaderValue::from_static(STATELESS_VERSION)),
+                },
+            }),
         }
     }
 
     /// Posts a message.
-    pub(super) async fn post(&self, message: String) -> Result<Response, SendError> {
+    pub(super) async fn post(&self, message: String, headers: HeaderMap) -> Result<Response, SendError> {
         let request = self
             .request(Method::POST)
+            .headers(headers)
             .header(header::ACCEPT, "application/json, text/event-stream")
             .header(header::CONTENT_TYPE, "application/json")
             .body(message);

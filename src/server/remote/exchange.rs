@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 use super::{
     endpoint::SendError,
     failure::{Refusal, content_type, end_of, name_of, text_of},
-    shared::{Cause, End, Shared},
+    shared::{Cause, End, Shared, Style},
     sse::{Parser, TooLarge},
 };
 use crate::{
@@ -43,9 +43,10 @@ pub(super) async fn exchange(shared: &Shared, post: Post) -> Result<(), End> {
     }
 }
 
-async fn answered(shared: &Shared, Post { line, kind }: Post) -> Result<(), End> {
+async fn answered(shared: &Shared, post: Post) -> Result<(), End> {
+    let Post { line, kind, headers } = post;
     let had_session = shared.endpoint.has_session();
-    let mut response = match shared.endpoint.post(line).await {
+    let mut response = match shared.endpoint.post(line, headers).await {
         Ok(response) => response,
         Err(error) => return unsent(shared, kind, error),
     };
@@ -58,7 +59,7 @@ async fn answered(shared: &Shared, Post { line, kind }: Post) -> Result<(), End>
         ));
     }
     match kind.id() {
-        Some(id) if !shared.is_legacy => accepted(shared, kind, id, response).await,
+        Some(id) if shared.style != Style::Legacy => accepted(shared, kind, id, response).await,
         // Any 2xx will do; a body is nobody's answer. That of the legacy transport comes on its stream.
         _ => {
             rest(&mut response).await;
@@ -98,7 +99,7 @@ fn unsent(shared: &Shared, kind: Kind, error: SendError) -> Result<(), End> {
 }
 
 /// The server says no.
-async fn refused(shared: &Shared, kind: Kind, had_session: bool, mut refusal: Refusal) -> Result<(), End> {
+async fn refused(shared: &Shared, kind: Kind, had_session: bool, refusal: Refusal) -> Result<(), End> {
     let status = refusal.status.as_u16();
     let may_be_session = had_session && matches!(status, 400 | 404 | 410);
     let is_session = may_be_session && refusal.is_about_a_session();
@@ -106,9 +107,9 @@ async fn refused(shared: &Shared, kind: Kind, had_session: bool, mut refusal: Re
     if let Some(id) = kind.id()
         && !is_session
         && !matches!(status, 401 | 403)
-        && is_error_for(id, &refusal.body)
+        && let Some(mut answer) = error_for(id, &refusal.body)
     {
-        shared.take(&mut refusal.body).await?;
+        shared.take(&mut answer).await?;
         if !shared.awaits(id) {
             return Ok(());
         }
@@ -243,7 +244,8 @@ async fn streamed(
             failures = 0;
         }
         response = loop {
-            let Some(last) = parser.last_id().filter(|_| failures < RESUMES) else {
+            let may_resume = failures < RESUMES && shared.style == Style::Session;
+            let Some(last) = parser.last_id().filter(|_| may_resume) else {
                 shared.doubt();
                 return Ok(Lost::Unknown);
             };
@@ -324,11 +326,15 @@ async fn body(response: &mut Response, limit: usize) -> Result<Vec<u8>, Lost> {
     }
 }
 
-fn is_error_for(id: i64, body: &[u8]) -> bool {
+/// The error answer in a body. One without an id is the answer to the request that it came with.
+fn error_for(id: i64, body: &[u8]) -> Option<Vec<u8>> {
     const DEPTH: usize = 128;
-    Envelope::parse(body, DEPTH).is_ok_and(|envelope| {
-        envelope.error.is_some() && envelope.id.is_some_and(|raw| raw.get() == id.to_string())
-    })
+    let envelope = Envelope::parse(body, DEPTH).ok()?;
+    let error = envelope.error?;
+    let is_ours = envelope
+        .id
+        .is_none_or(|raw| raw.get() == "null" || raw.get() == id.to_string());
+    is_ours.then(|| format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{}}}"#, error.get()).into_bytes())
 }
 
 fn http(status: u16, text: String) -> Lost {

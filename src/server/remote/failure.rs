@@ -96,9 +96,8 @@ impl Refusal {
 
     /// Whether the text of it is about a session.
     pub(super) fn is_about_a_session(&self) -> bool {
-        String::from_utf8_lossy(&self.body)
-            .to_ascii_lowercase()
-            .contains("session")
+        let body = String::from_utf8_lossy(&self.body).to_ascii_lowercase();
+        body.contains("session") || body.contains("not initialized")
     }
 
     /// The failure with its sentence.

@@ -27,10 +27,15 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use client::{ClientError, HttpClients};
 pub(super) use failure::end_of;
 
-use self::{driver::Driver, endpoint::Endpoint, shared::Shared};
+use self::{
+    driver::Driver,
+    endpoint::Endpoint,
+    shared::{Shared, Style},
+};
 use super::{
     actor::Surroundings,
     channel::{Channel, Way},
+    era::Era,
     incoming::Reading,
     link::Link,
 };
@@ -67,16 +72,21 @@ pub(super) fn connect(
     remote: &Remote,
     surroundings: &Surroundings,
     link: Arc<Link>,
+    era: Era,
 ) -> Result<(RemoteTransport, Session), ClientError> {
     let limits = &surroundings.limits;
     let client = surroundings.clients.client(remote, config.connect_timeout)?;
     let (post_sender, posts) = mpsc::unbounded_channel();
     let (inbox_sender, inbox) = mpsc::channel(INBOX);
-    let channel = Channel::new(Way::Posts(post_sender));
+    let channel = Channel::new(Way::Posts(post_sender), era);
     let name: Arc<str> = config.name.as_str().into();
     let shared = Arc::new(Shared::new(
-        Endpoint::new(client, remote),
-        remote.sse,
+        Endpoint::new(client, remote, era),
+        match (remote.sse, era) {
+            (true, _) => Style::Legacy,
+            (false, Era::Handshake) => Style::Session,
+            (false, Era::Stateless) => Style::Stateless,
+        },
         Reading::new(name, channel, link, limits.json_depth),
         inbox_sender,
         surroundings.redactor.clone(),

@@ -52,11 +52,21 @@ impl End {
     }
 }
 
+/// How a server is talked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// HTTP+SSE: answers come on one stream for all.
+    Legacy,
+    /// Streamable HTTP with a handshake and mostly a session.
+    Session,
+    /// Streamable HTTP in which every request stands for itself.
+    Stateless,
+}
+
 /// What all requests of one connection share.
 pub(super) struct Shared {
     pub(super) endpoint: Endpoint,
-    /// Whether answers come on one stream for all (`transport: sse`).
-    pub(super) is_legacy: bool,
+    pub(super) style: Style,
     reading: Mutex<Reading>,
     inbox: mpsc::Sender<Message>,
     pub(super) redactor: Arc<Redactor>,
@@ -67,7 +77,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(
         endpoint: Endpoint,
-        is_legacy: bool,
+        style: Style,
         reading: Reading,
         inbox: mpsc::Sender<Message>,
         redactor: Arc<Redactor>,
@@ -75,7 +85,7 @@ impl Shared {
     ) -> Self {
         Self {
             endpoint,
-            is_legacy,
+            style,
             reading: Mutex::new(reading),
             inbox,
             redactor,

@@ -14,6 +14,7 @@ use super::outbox::Outbox;
 use crate::{
     server::{
         channel::{Channel, Way},
+        era::Era,
         incoming::{Incoming, Reading},
         link::Link,
         machine::Failure,
@@ -30,15 +31,16 @@ pub(crate) struct StdioTransport {
 }
 
 impl StdioTransport {
-    pub(crate) fn new(
+    pub(in crate::server) fn new(
         server: Arc<str>,
         stdin: ChildStdin,
         stdout: ChildStdout,
         limits: &Limits,
         link: Arc<Link>,
+        era: Era,
     ) -> Self {
         // Room for two messages of full size: one that is being written, one that waits.
-        let channel = Channel::new(Way::Pipe(Outbox::new(stdin, 2 * limits.message_bytes)));
+        let channel = Channel::new(Way::Pipe(Outbox::new(stdin, 2 * limits.message_bytes)), era);
         Self {
             lines: Some(LineReader::new(stdout, limits.message_bytes)),
             reading: Reading::new(server, channel, link, limits.json_depth),

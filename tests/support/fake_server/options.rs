@@ -33,6 +33,9 @@ fake-server [FLAGS]
     flood                 answers initialize with an endless line (B16)
     stderr-flood          writes 10 MB to stderr before it answers initialize (STDIO-04)
     stderr-for-ever       writes 1 MB a second to stderr, all the time
+    stateless             speaks 2026-07-28 only: refuses initialize, wants to be told in each request (LIFE-08); its tool
+                          `rounds` (--tool rounds) wants to be called again so many times
+    discover-dies         exits when its first request is not initialize (LIFE-09)
     what it writes:
     banner                prints a banner, an empty line, log lines before each answer (B12)
     invalid-json          writes lines of broken JSON before each answer (STDIO-02)

@@ -16,7 +16,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{calls, definitions, options::Options, output::Output, process};
+use crate::{calls, definitions, options::Options, output::Output, process, stateless};
 
 /// One message, as far as everybody needs it.
 #[derive(Deserialize)]
@@ -91,6 +91,14 @@ impl Server {
         };
         let id = message.id.map(RawValue::get);
         let params = message.params.map_or("{}", RawValue::get);
+        if let (Some(method), Some(id)) = (message.method.as_deref(), id) {
+            if self.options.mode("discover-dies") && method == "server/discover" {
+                std::process::exit(self.options.exit_code);
+            }
+            if self.options.mode("stateless") && stateless::request(self, method, id, params) {
+                return;
+            }
+        }
         match (message.method.as_deref(), id) {
             (Some("tools/call"), Some(id)) => calls::call(self, id, params),
             (Some(method), Some(id)) => self.request(method, id, params),
