@@ -36,27 +36,31 @@ impl Connection {
     ) -> Result<(Self, Running), OpenError> {
         let running = Running::Reader(tokio::spawn(read(transport, channel.clone(), cancel)));
         let connection = Self { channel, link };
-        let reply = connection
-            .request("server/discover", &Params::default())
-            .map_err(OpenError::Discover)?
-            .answer()
-            .await
-            .map_err(OpenError::Discover)?;
-        let (verdict, told) = match &reply {
-            Reply::Result(raw) => (era::discovered(raw), Some(raw)),
-            Reply::Error(raw) => (era::not_discovered(raw), None),
-        };
-        match (verdict, told) {
-            (Discovered::Stateless, Some(raw)) => {
-                connection.link.keep_initialize_result(raw);
-                Ok((connection, running))
+        // LIFE-09: a server that refuses our version and then names it gets it once more.
+        for _ in 0..2 {
+            let reply = connection
+                .request("server/discover", &Params::default())
+                .map_err(OpenError::Discover)?
+                .answer()
+                .await
+                .map_err(OpenError::Discover)?;
+            let (verdict, told) = match &reply {
+                Reply::Result(raw) => (era::discovered(raw), Some(raw)),
+                Reply::Error(raw) => (era::not_discovered(raw), None),
+            };
+            match (verdict, told) {
+                (Discovered::Stateless, Some(raw)) => {
+                    connection.link.keep_initialize_result(raw);
+                    return Ok((connection, running));
+                }
+                (Discovered::Stateless, None) => {}
+                (Discovered::Handshake, _) => return Err(OpenError::OtherEra(Era::Handshake)),
+                (Discovered::Unusable(why), _) => return Err(OpenError::Unusable(why)),
             }
-            (Discovered::Stateless, None) => Err(OpenError::Unusable(
-                "it refuses the very protocol version that it says it speaks".into(),
-            )),
-            (Discovered::Handshake, _) => Err(OpenError::OtherEra(Era::Handshake)),
-            (Discovered::Unusable(why), _) => Err(OpenError::Unusable(why)),
         }
+        Err(OpenError::Unusable(
+            "it refuses the very protocol version that it says it speaks".into(),
+        ))
     }
 
     /// Hears of changed tools for as long as the server tells. Only for stateless connections: others are told anyway.

@@ -65,6 +65,16 @@ fn the_configuration_decides_the_era() {
 }
 
 #[test]
+fn a_version_that_is_refused_and_then_named_is_asked_for_once_more() {
+    let flags = ["--mode", "stateless,refuses-once"];
+    let daemon = Daemon::builder()
+        .fake_with("new", &flags, json!({"protocol": "stateless"}))
+        .start_connected();
+    assert_eq!(daemon.starts("new"), 1, "LIFE-09");
+    assert_eq!(daemon.received_method("new", "server/discover").len(), 2);
+}
+
+#[test]
 fn a_stateless_program_tells_about_changed_tools() {
     let daemon = Daemon::builder().fake("new", STATELESS).start_connected();
     let mut frontend = daemon.frontend();

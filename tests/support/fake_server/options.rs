@@ -35,6 +35,7 @@ fake-server [FLAGS]
     stderr-for-ever       writes 1 MB a second to stderr, all the time
     stateless             speaks 2026-07-28 only: refuses initialize, wants to be told in each request (LIFE-08); its tool
                           `rounds` (--tool rounds) wants to be called again so many times
+    refuses-once          with stateless: refuses the first server/discover, naming the very version (LIFE-09)
     discover-dies         exits when its first request is not initialize (LIFE-09)
     what it writes:
     banner                prints a banner, an empty line, log lines before each answer (B12)

@@ -42,6 +42,8 @@ pub(crate) struct Server {
     pub(crate) count: u64,
     /// How often `tools/list` was answered with its last page.
     lists: u64,
+    /// Whether it had a request already (mode `refuses-once`).
+    pub(crate) was_asked: bool,
     /// Whether a cursor was refused (mode `bad-cursor-once`).
     refused_cursor: bool,
     log: Option<File>,
@@ -57,6 +59,7 @@ impl Server {
             calls: 0,
             count: 0,
             lists: 0,
+            was_asked: false,
             refused_cursor: false,
             log: options
                 .log

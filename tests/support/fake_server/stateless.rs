@@ -10,7 +10,9 @@ const META: &str = "io.modelcontextprotocol/";
 /// Answers what is special; gives whether that was all there is to do.
 pub(crate) fn request(server: &mut Server, method: &str, id: &str, params: &str) -> bool {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
-    if method == "initialize" {
+    let is_first = !std::mem::replace(&mut server.was_asked, true);
+    let is_refused = server.options.mode("refuses-once") && is_first;
+    if method == "initialize" || is_refused {
         let error =
             json!({"code": -32022, "message": "no handshakes here", "data": {"supported": [VERSION]}});
         server.output.members(id, &format!(r#","error":{error}"#));
